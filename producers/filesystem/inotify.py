@@ -1,0 +1,197 @@
+"""The kernel's word that something happened to a path, folder by folder.
+
+Theory of operation. watchdog's recursive watch answers to events with walks of its own: it hides a
+full watch table, reports what was moved away under its old path, and after an overflow takes all
+watches off and on again, which can overflow the queue once more. So we use its reader of the
+inotify queue (`InotifyFD`) and keep the table of watched folders ourselves, by these rules:
+
+1. A folder is watched first and listed afterwards, by one and the same walk (`walk`): what happens
+   in between is in the queue.
+2. An event only marks the path it names as dirty. Looking at the path adds watches for folders.
+3. A folder that is moved away loses its watches with the event that says so. It gets them back,
+   under its new path, when that is looked at.
+4. An overflow and an unmount are reported once as `lost`; the owner starts again from nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from watchdog.observers.inotify_c import (
+    CallbackId,
+    InotifyConstants,
+    InotifyEvent,
+    InotifyFD,
+    Mask,
+    WatchDescriptor,
+)
+
+from sitemap_store.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+_MASK: Final = (
+    InotifyConstants.IN_ATTRIB
+    | InotifyConstants.IN_CLOSE_WRITE
+    | InotifyConstants.IN_CREATE
+    | InotifyConstants.IN_DELETE
+    | InotifyConstants.IN_MOVE
+    | InotifyConstants.IN_ONLYDIR
+    | InotifyConstants.IN_EXCL_UNLINK
+)
+
+
+class WatchLimit(Unavailable):
+    """The kernel gives this user no more inotify watches or instances."""
+
+
+class WatchTable:
+    """Which folders are watched. `mark` gets dirty paths relative to `root`, on another thread.
+
+    `matters` says of a name whether anything can depend on it. `lost` gets a sentence when events
+    are missing from now on. Raises WatchLimit.
+    """
+
+    def __init__(
+        self,
+        root: bytes,
+        *,
+        mark: Callable[[bytes], None],
+        matters: Callable[[bytes], bool],
+        lost: Callable[[str], None],
+        follow: bool = False,
+    ) -> None:
+        self._root = root
+        self._mark = mark
+        self._matters = matters
+        self._lost = lost
+        self._follow = follow
+        self._mask = Mask(_MASK if follow else _MASK | InotifyConstants.IN_DONT_FOLLOW)
+        self._lock = threading.Lock()
+        self._ids = map(CallbackId, itertools.count(1))
+        self._folders: dict[WatchDescriptor, tuple[bytes, CallbackId]] = {}
+        self._descriptors: dict[bytes, WatchDescriptor] = {}
+        self._inside: dict[bytes, set[bytes]] = {}
+        self._aliases: dict[WatchDescriptor, set[bytes]] = {}
+        try:
+            self._queue = InotifyFD()
+        except OSError as error:
+            raise _limit(error) from error
+        self._queue.start()
+
+    def __len__(self) -> int:
+        return len(self._folders)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread that reads the queue still runs."""
+        return self._queue.is_alive()
+
+    def close(self) -> None:
+        """Give all watches back to the kernel."""
+        self._queue.stop()
+        if self._queue is not threading.current_thread():
+            self._queue.join()
+
+    def watch(self, folder: bytes) -> None:
+        """Watch one folder. Raises WatchLimit, or OSError when it is gone or no folder."""
+        path = self._root + b"/" + folder if folder else self._root
+        mask = self._mask if folder else Mask(self._mask & ~InotifyConstants.IN_DONT_FOLLOW)
+        with self._lock:
+            number = next(self._ids)
+            try:
+                watch = self._queue.add_callback(path, mask, self, number)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EMFILE):
+                    raise _limit(error) from error
+                raise
+            if watch == -1:  # watchdog's answer to "permission denied"
+                self._queue.remove_callbacks([(watch, number)])
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fsdecode(path))
+            known = self._folders.get(watch)
+            if known is not None:
+                self._queue.remove_callbacks([(watch, known[1])])
+                self._rename(watch, known[0], folder)
+            self._folders[watch] = (folder, number)
+            self._descriptors[folder] = watch
+            if folder:
+                self._inside.setdefault(folder[: max(folder.rfind(b"/"), 0)], set()).add(folder)
+
+    def _rename(self, watch: WatchDescriptor, old: bytes, new: bytes) -> None:
+        if old == new:
+            return
+        if self._follow:  # a folder may be reached in more than one way
+            self._aliases.setdefault(watch, set()).add(old)
+        elif self._descriptors.get(old) == watch:
+            del self._descriptors[old]
+
+    def on_event(self, event: InotifyEvent) -> None:
+        """Mark what an event names. Called by the reader's thread; never raises."""
+        mask = event.mask
+        with self._lock:
+            known = self._folders.get(event.wd)
+            if known is None:
+                return
+            folders = {known[0]} | self._aliases.get(event.wd, set())
+            for folder in folders:
+                path = folder + b"/" + event.name if folder else event.name
+                if mask & InotifyConstants.IN_ISDIR and mask & InotifyConstants.IN_MOVED_FROM:
+                    self._forget(path)
+        if mask & InotifyConstants.IN_UNMOUNT:
+            self._lost("a file system below the directory was unmounted")
+            return
+        if not event.name:
+            return
+        if self._matters(event.name):
+            for folder in folders:
+                self._mark(folder + b"/" + event.name if folder else event.name)
+
+    def on_watch_deleted(self, wd: WatchDescriptor) -> None:
+        """Forget a folder that is gone. Called by the reader's thread; never raises."""
+        with self._lock:
+            self._drop(wd)
+
+    def on_queue_overflow(self) -> None:
+        """The kernel dropped events. Called by the reader's thread; never raises."""
+        self._lost("the kernel's queue of file events was full (fs.inotify.max_queued_events)")
+
+    def _forget(self, folder: bytes) -> None:
+        stack = [folder]
+        while stack:
+            path = stack.pop()
+            stack.extend(self._inside.get(path, ()))
+            watch = self._descriptors.get(path)
+            if watch is not None:
+                number = self._folders[watch][1]
+                self._drop(watch)
+                self._queue.remove_callbacks([(watch, number)])
+
+    def _drop(self, watch: WatchDescriptor) -> None:
+        self._aliases.pop(watch, None)
+        known = self._folders.pop(watch, None)
+        if known is None:
+            return
+        path = known[0]
+        if self._descriptors.get(path) == watch:
+            del self._descriptors[path]
+            above = path[: max(path.rfind(b"/"), 0)]
+            siblings = self._inside.get(above)
+            if siblings is not None:
+                siblings.discard(path)
+                if not siblings:
+                    del self._inside[above]
+
+
+def _limit(error: OSError) -> WatchLimit:
+    setting = "max_user_instances" if error.errno == errno.EMFILE else "max_user_watches"
+    return WatchLimit(
+        what="inotify",
+        detail=f"the kernel gives no more of them ({error.strerror}): raise fs.inotify.{setting} "
+        "with sysctl",
+    )

@@ -1,0 +1,121 @@
+"""Path → URL: pure, and the same for every file name that a file system allows.
+
+1. `{path}` is the path below the directory, `{dir}` its folder, `{name}` the file's name, `{stem}`
+   the name without its suffix, `{ext}` the suffix without its dot.
+2. `{path}` loses the suffix of Markdown files always, and of all files where a slash follows it.
+   `strip_extension` says otherwise.
+3. An index file is its folder's page: what stands before the first placeholder, the folder, a slash.
+4. Every segment is percent-encoded from its bytes: a file called `%20` is not one called ` `.
+5. Runs of slashes, which an empty `{dir}` leaves behind, become one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import string
+from typing import Final, NamedTuple
+
+from sitemap_store.urls import UrlRules, normalise, quote_segment
+
+MARKDOWN: Final = frozenset({b".md", b".markdown", b".mdown", b".mkd"})
+_PLAIN: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:@/-]*")
+_SLASHES: Final = re.compile("/{2,}")
+
+
+class Mapping:
+    """The table of one source and site: `loc` maps a path, `at` an address from front matter."""
+
+    def __init__(
+        self,
+        template: str,
+        rules: UrlRules,
+        *,
+        index_files: tuple[str, ...] = (),
+        strip_extension: bool | None = None,
+        trailing_slash: str = "keep",
+    ) -> None:
+        pieces = _pieces(template)
+        if trailing_slash == "always" and not template.endswith("/"):
+            pieces.append(_Piece("/", None))
+        self._pieces = pieces
+        self._pretty = _slash_follows_path(pieces)
+        self._strip = strip_extension
+        self._never = trailing_slash == "never"
+        self._index = frozenset(name.encode() for name in index_files)
+        before = pieces[0].literal
+        self._folder_prefix = before[: before.rindex("/") + 1]
+        self._rules = rules
+        self._base = rules.base[:-1]
+
+    def loc(self, folder: bytes, name: bytes, *, slug: str = "") -> str:
+        """The normalised address of the file `name` in `folder` (relative, "" for the root).
+
+        `slug` takes the place of the stem, and of an index file's folder. Raises Refused.
+        """
+        if name in self._index:
+            if slug and folder:
+                folder = folder[: folder.rfind(b"/") + 1] + os.fsencode(slug)
+            path = self._folder_prefix + (quoted(folder) + "/" if folder else "")
+        else:
+            path = self._page(folder, name, slug)
+        if "//" in path:
+            path = _SLASHES.sub("/", path)
+        if self._never and len(path) > 1 and path.endswith("/"):
+            path = path[:-1]
+        return normalise(self._base + path, self._rules).loc
+
+    def at(self, address: str) -> str:
+        """The normalised address that a page gives itself: absolute, or below base_url.
+
+        Raises Refused.
+        """
+        if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", address):
+            address = f"{self._base}/{address.lstrip('/')}"
+        return normalise(address, self._rules).loc
+
+    def _page(self, folder: bytes, name: bytes, slug: str) -> str:
+        dot = name.rfind(b".")
+        stem, suffix = (name[:dot], name[dot:]) if dot > 0 else (name, b"")
+        strip = self._strip
+        if strip is None:
+            strip = self._pretty or suffix.lower() in MARKDOWN
+        if slug:
+            stem = os.fsencode(slug)
+            name = stem + suffix
+        last = stem if strip else name
+        parts = []
+        for literal, field in self._pieces:
+            parts.append(literal)
+            if field == "path":
+                parts.append(quoted(folder + b"/" + last if folder else last))
+            elif field == "stem":
+                parts.append(quoted(stem))
+            elif field == "dir":
+                parts.append(quoted(folder))
+            elif field == "name":
+                parts.append(quoted(name))
+            elif field == "ext":
+                parts.append(quoted(suffix[1:]))
+        return "".join(parts)
+
+
+def quoted(path: bytes) -> str:
+    """A relative path with each of its segments percent-encoded."""
+    if _PLAIN.fullmatch(path):
+        return path.decode("ascii")
+    return "/".join(map(quote_segment, path.split(b"/")))
+
+
+class _Piece(NamedTuple):
+    literal: str
+    field: str | None
+
+
+def _pieces(template: str) -> list[_Piece]:
+    return [_Piece(literal, field) for literal, field, _, _ in string.Formatter().parse(template)]
+
+
+def _slash_follows_path(pieces: list[_Piece]) -> bool:
+    followers = [after.literal for piece, after in zip(pieces, pieces[1:]) if piece.field == "path"]
+    return bool(followers) and all(literal.startswith("/") for literal in followers)

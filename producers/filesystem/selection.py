@@ -1,0 +1,100 @@
+"""Which files are pages: names that never are, include and exclude patterns, `.sitemapignore` files.
+
+1. Dot files, editors' backups and half-written files are never pages, whatever the patterns say.
+2. A file must match `include`, and neither it nor a folder above it may be left out.
+3. Left out is what `exclude` or a `.sitemapignore` says, in git-ignore syntax. The patterns of a
+   `.sitemapignore` are relative to its folder; a deeper file overrules the ones above it, and all
+   of them overrule `exclude`. Folders that are left out are neither entered nor watched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pathspec import GitIgnoreSpec
+
+IGNORE_FILE: Final = b".sitemapignore"
+_NEVER: Final = re.compile(
+    rb"\..*"  # dot files: .#page.md of Emacs, .page.html.aB3dE5 of rsync, .page.md.swp of vim
+    rb"|.*~|~\$.*|\#.*\#"  # backups, lock files of office programs, Emacs' unsaved texts
+    rb"|.*\.(?:sw[a-p]|tmp|temp|part|partial|crdownload|bak|orig|rej)"
+    rb"|.*___jb_(?:tmp|old|bak)___|4913",  # JetBrains' safe write, vim's probe
+    re.DOTALL,
+)
+_SUFFIX: Final = re.compile(r"\*(\.[A-Za-z0-9_-]+)")
+
+
+def never_a_page(name: bytes) -> bool:
+    """Whether a file or folder of that name is none that people publish."""
+    return _NEVER.fullmatch(name) is not None
+
+
+class Selection:
+    """The rules of one source; `.sitemapignore` files are given to it as they are found."""
+
+    def __init__(self, include: tuple[str, ...], exclude: tuple[str, ...]) -> None:
+        suffixes = [_SUFFIX.fullmatch(pattern) for pattern in include]
+        self._suffixes = (
+            tuple(match[1].encode() for match in suffixes if match) if all(suffixes) else None
+        )
+        self._include = GitIgnoreSpec.from_lines(include)
+        self._exclude = GitIgnoreSpec.from_lines(exclude) if exclude else None
+        self._ignores: dict[bytes, GitIgnoreSpec] = {}
+
+    @property
+    def ignores(self) -> Mapping[bytes, GitIgnoreSpec]:
+        """The folders with a `.sitemapignore`, and what it says."""
+        return self._ignores
+
+    def set_ignore(self, folder: bytes, text: bytes | None) -> None:
+        """Take in the text of a folder's `.sitemapignore`; None when it has none any more."""
+        if text is None:
+            self._ignores.pop(folder, None)
+        else:
+            lines = os.fsdecode(text).splitlines()
+            self._ignores[folder] = GitIgnoreSpec.from_lines(lines)
+
+    def is_page(self, folder: bytes, name: bytes) -> bool:
+        """Whether the file is a page, given that its folder is entered."""
+        if self._suffixes is not None and not name.endswith(self._suffixes):
+            return False
+        if never_a_page(name):
+            return False
+        if self._suffixes is None and not self._include.match_file(_text(folder, name)):
+            return False
+        return not self._left_out(folder, name, "")
+
+    def enters(self, folder: bytes, name: bytes) -> bool:
+        """Whether the folder `name` in `folder` is entered, given that `folder` is."""
+        return not never_a_page(name) and not self._left_out(folder, name, "/")
+
+    def reaches(self, folder: bytes) -> bool:
+        """Whether the folder itself and every folder above it is entered."""
+        above = b""
+        for name in folder.split(b"/") if folder else ():
+            if not self.enters(above, name):
+                return False
+            above = above + b"/" + name if above else name
+        return True
+
+    def _left_out(self, folder: bytes, name: bytes, slash: str) -> bool:
+        if self._ignores:
+            here = folder
+            while True:
+                spec = self._ignores.get(here)
+                if spec is not None:
+                    below = folder[len(here) + 1 :] if here else folder
+                    verdict = spec.check_file(_text(below, name) + slash).include
+                    if verdict is not None:
+                        return verdict
+                if not here:
+                    break
+                here = here[: max(here.rfind(b"/"), 0)]
+        return self._exclude is not None and self._exclude.match_file(_text(folder, name) + slash)
+
+
+def _text(folder: bytes, name: bytes) -> str:
+    return os.fsdecode(folder + b"/" + name if folder else name)

@@ -1,0 +1,90 @@
+"""One walk of a tree: each folder is watched first, then listed, then given to the caller."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from producers.filesystem.selection import IGNORE_FILE, Selection
+
+
+class Listed(NamedTuple):
+    """A folder and the files in it that are pages by their names."""
+
+    folder: bytes
+    files: list[tuple[bytes, os.stat_result]]
+    error: OSError | None = None
+    """Why the folder could not be listed: what is in it, and below, is not known."""
+
+
+def walk(
+    root: bytes,
+    start: bytes,
+    selection: Selection,
+    *,
+    watch: Callable[[bytes], None] | None = None,
+    follow: bool = False,
+) -> Iterator[Listed]:
+    """The folders from `start` (relative to `root`) on downwards, each before those below it.
+
+    A folder that is gone before it is listed is left out. `selection` learns the
+    `.sitemapignore` files on the way. With `follow`, links are followed, except back to a folder
+    above. `watch` may raise what is to end the walk.
+    """
+    stack = [start]
+    while stack:
+        folder = stack.pop()
+        path = root + b"/" + folder if folder else root
+        files: list[tuple[bytes, os.stat_result]] = []
+        try:
+            if watch is not None:
+                watch(folder)
+            with os.scandir(path) as listing:
+                entries = list(listing)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            yield Listed(folder, files, error)
+            continue
+        text = None
+        if any(entry.name == IGNORE_FILE for entry in entries):
+            text = read_small(path + b"/" + IGNORE_FILE)
+        selection.set_ignore(folder, text)
+        above: set[tuple[int, int]] | None = None
+        for entry in entries:
+            name = entry.name
+            try:
+                if entry.is_file(follow_symlinks=follow):
+                    if selection.is_page(folder, name):
+                        files.append((name, entry.stat(follow_symlinks=follow)))
+                elif entry.is_dir(follow_symlinks=follow) and selection.enters(folder, name):
+                    if follow and entry.is_symlink():
+                        if above is None:
+                            above = _identities(root, folder)
+                        found = entry.stat()
+                        if (found.st_dev, found.st_ino) in above:
+                            continue
+                    stack.append(folder + b"/" + name if folder else name)
+            except OSError:
+                continue  # gone, or a link to nowhere
+        yield Listed(folder, files)
+
+
+def read_small(path: bytes, most: int = 1 << 20) -> bytes | None:
+    """A small file's bytes; None when it can't be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(most)
+    except OSError:
+        return None
+
+
+def _identities(root: bytes, folder: bytes) -> set[tuple[int, int]]:
+    found = set()
+    path = root
+    for name in (b"", *folder.split(b"/")):
+        path = path + b"/" + name if name else path
+        state = os.stat(path)
+        found.add((state.st_dev, state.st_ino))
+    return found

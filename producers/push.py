@@ -1,0 +1,92 @@
+"""The one way in for events: append them to the site's state, then wake the workers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, NamedTuple
+
+from sitemap_store.errors import Refused, Unavailable
+from sitemap_store.events import Event
+from sitemap_store.store import BATCH, Store
+from sitemap_store.wake import Waker
+from sitemap_store.wire import check
+
+log = logging.getLogger(__name__)
+
+BULK_DELAY_MS = 150
+"""How long a shard waits for its rewrite while events come in bulk, so that it is full by then."""
+
+
+class Refusal(NamedTuple):
+    """One refused event of a batch: its place in the batch from 0, and why."""
+
+    place: int
+    refused: Refused
+
+
+class Outcome(NamedTuple):
+    """What became of a batch."""
+
+    accepted: int
+    refused: tuple[Refusal, ...]
+    warnings: tuple[str, ...]
+    """What was changed or left out in accepted events, in sentences; 100 at most."""
+
+
+class Publisher:
+    """Takes events for one site. Raises Unavailable when Redis can't take them."""
+
+    def __init__(self, store: Store, waker: Waker) -> None:
+        self.store = store
+        self._waker = waker
+
+    def send(self, events: Iterable[Event], *, bulk: bool = False) -> int:
+        """Append events that are checked already, and wake the workers; returns how many.
+
+        With `bulk` the workers start up to `BULK_DELAY_MS` later and rewrite less.
+        """
+        sent = 0
+        stream = iter(events)
+        while batch := list(islice(stream, BATCH)):
+            wakes = self.store.append(batch, delay_ms=BULK_DELAY_MS if bulk else 0)
+            sent += len(batch)
+            try:
+                self._waker.wake(self.store.site.name, wakes)
+            except Unavailable as error:
+                # The events are durable and their shards due: the keeper enqueues the jobs.
+                log.warning(
+                    "Events are stored, but the workers could not be woken: %s",
+                    error,
+                    extra={"action": "wake_failed", "site": self.store.site.name},
+                )
+        return sent
+
+    def push(
+        self, items: Iterable[Any], *, source: str | None = None, bulk: bool = False
+    ) -> Outcome:
+        """Check decoded wire events (`sitemap_store.wire`) and append those that keep the rules.
+
+        An item may be a `Refused` already (a line that could not be decoded). Refusals are
+        counted and kept for `sitemapd rejected`; they never stop the batch.
+        """
+        now, site = self.store.now(), self.store.site
+        events: list[Event] = []
+        refusals: list[Refusal] = []
+        warnings: list[str] = []
+        for place, item in enumerate(items):
+            try:
+                if isinstance(item, Refused):
+                    raise item
+                event, said = check(item, site, now, source=source)
+            except Refused as refused:
+                refusals.append(Refusal(place, refused))
+                continue
+            events.append(event)
+            if said:
+                warnings.extend(said)
+        accepted = self.send(events, bulk=bulk)
+        if refusals:
+            self.store.reject([(refusal.refused, source or "") for refusal in refusals])
+        return Outcome(accepted, tuple(refusals), tuple(warnings[:100]))

@@ -1,0 +1,45 @@
+"""Every error that sitemapd raises on purpose, under one root."""
+
+
+class SitemapdError(Exception):
+    """The root of all errors that sitemapd raises on purpose."""
+
+
+class Refused(SitemapdError):
+    """One event or value breaks a rule; it is reported to the caller and its batch goes on.
+
+    `loc` is the URL concerned ("" where a single value is checked), `rule` a short stable code
+    such as "scheme", `detail` one sentence that names the value, the rule and the way out.
+    """
+
+    def __init__(self, *, loc: str, rule: str, detail: str) -> None:
+        super().__init__(detail)
+        self.loc = loc
+        self.rule = rule
+        self.detail = detail
+
+
+class BadSetting(SitemapdError):
+    """The operator's configuration cannot work; the command says so in one line and exits 2.
+
+    `setting` is the dotted name as written in the configuration, `detail` a sentence that says
+    what is wrong with it, `hint` (may be "") a sentence that says how to put it right.
+    """
+
+    def __init__(self, *, setting: str, detail: str, hint: str = "") -> None:
+        super().__init__(f"{setting}: {detail} {hint}".rstrip())
+        self.setting = setting
+        self.detail = detail
+        self.hint = hint
+
+
+class Unavailable(SitemapdError):
+    """Something outside (Redis, the output, the disk) is away for now; trying again may help.
+
+    `what` names it, `detail` is a sentence that says what was tried and what came back.
+    """
+
+    def __init__(self, *, what: str, detail: str) -> None:
+        super().__init__(f"{what}: {detail}")
+        self.what = what
+        self.detail = detail

@@ -1,0 +1,158 @@
+"""The folder that the sitemaps are published in.
+
+Rules:
+
+1. A file is whole or not there: temp file beside the target, fsync, rename, fsync of the folder.
+2. Only names that sitemapd gives are read, written or removed; a name can't lead out of the folder.
+3. Bytes that are there already are not written again, so neither mtime nor inode changes.
+4. The marker `.sitemapd` says whose state the published tree belongs to (site and state id). An output
+   with sitemaps but without our marker is somebody else's, and is left alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sitemap_store.errors import BadSetting, SitemapdError, Unavailable
+from sitemap_store.site import INDEX_FILE, SHARD_NAME
+
+MARKER = ".sitemapd"
+_TEMP = ".sitemapd-"
+
+
+class NotOurs(SitemapdError):
+    """The output holds files that sitemapd must not touch."""
+
+
+class Folder:
+    """One site's output folder. Raises Unavailable when the folder can't be read or written now."""
+
+    def __init__(self, path: Path, *, sync: bool = True) -> None:
+        self.path = path
+        self._sync = sync
+
+    def prepare(self) -> None:
+        """Make the folder and see that it can be written. Raises BadSetting when it can't."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe = self.path / f"{_TEMP}probe-{os.getpid()}.tmp"
+            probe.write_bytes(b"")
+            probe.unlink()
+        except OSError as error:
+            raise BadSetting(
+                setting="output",
+                detail=f"the folder {self.path} can't be written ({error.strerror}).",
+                hint="Make it writable for the user that runs sitemapd, or set another folder.",
+            ) from error
+
+    def put(self, name: str, data: bytes, worker: str) -> bool:
+        """Publish a file, whole or not at all; False when these bytes were there already."""
+        target = self._target(name)
+        with self._translated(name):
+            if _same(target, data):
+                return False
+            temp = self.path / f"{_TEMP}{worker}@{name}.tmp"
+            try:
+                with open(temp, "wb", opener=_create) as file:
+                    file.write(data)
+                    if self._sync:
+                        file.flush()
+                        os.fsync(file.fileno())
+                os.replace(temp, target)
+            except BaseException:
+                with suppress(OSError):
+                    temp.unlink()
+                raise
+            self._sync_folder()
+            return True
+
+    def remove(self, name: str) -> None:
+        """Remove a published file; one that is gone already is fine."""
+        with self._translated(name):
+            self._target(name).unlink(missing_ok=True)
+            self._sync_folder()
+
+    def read(self, name: str) -> bytes | None:
+        """A published file's bytes; None when there is none."""
+        with self._translated(name):
+            try:
+                return self._target(name).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def published(self) -> list[str]:
+        """The names of the published files, index files first."""
+        with self._translated("."):
+            names = os.listdir(self.path) if self.path.is_dir() else []
+        found = [name for name in names if INDEX_FILE.fullmatch(name) or SHARD_NAME.fullmatch(name)]
+        return sorted(found, key=lambda name: (SHARD_NAME.fullmatch(name) is not None, name))
+
+    def marker(self) -> str | None:
+        """The id of the state that the published tree belongs to; None without a marker."""
+        with self._translated(MARKER):
+            try:
+                content = json.loads((self.path / MARKER).read_bytes())
+                return str(content["state"])
+            except FileNotFoundError:
+                return None
+            except (ValueError, KeyError, TypeError) as error:
+                raise NotOurs(
+                    f"{self.path / MARKER} can't be read ({error}): it is not a marker of sitemapd"
+                ) from error
+
+    def mark(self, site: str, state_id: str) -> None:
+        """Write the marker of a state."""
+        text = json.dumps({"site": site, "state": state_id}) + "\n"
+        temp = self.path / f"{_TEMP}marker-{os.getpid()}.tmp"
+        with self._translated(MARKER):
+            temp.write_text(text, "utf-8")
+            os.replace(temp, self.path / MARKER)
+            self._sync_folder()
+
+    def sweep(self, worker: str) -> None:
+        """Remove the temp files of a worker that is dead."""
+        with self._translated("."):
+            for temp in self.path.glob(f"{_TEMP}{worker}@*.tmp"):
+                temp.unlink(missing_ok=True)
+
+    def _target(self, name: str) -> Path:
+        if not (INDEX_FILE.fullmatch(name) or SHARD_NAME.fullmatch(name)):
+            raise NotOurs(f"{name!r} is not the name of a file that sitemapd publishes")
+        return self.path / name
+
+    def _sync_folder(self) -> None:
+        if not self._sync:
+            return
+        handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    @contextmanager
+    def _translated(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            if error.errno == errno.ENOSPC:
+                reason = "the disk is full"
+            raise Unavailable(what=f"output {self.path}", detail=f"{name}: {reason}") from error
+
+
+def _create(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o644)
+
+
+def _same(target: Path, data: bytes) -> bool:
+    try:
+        if target.is_symlink() or target.stat().st_size != len(data):
+            return False
+        return target.read_bytes() == data
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,124 @@
+"""Entries → the bytes of a sitemap file, and shards → the bytes of an index file.
+
+Our own joining of strings and not lxml: 50,000 URLs take a seventh of the time. The property tests
+hold it to lxml, which must read back the same entries from every output. Bytes are deterministic:
+entries sorted by loc, no time of writing, nothing that isn't an entry's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sitemap_store.entries import Entry
+from sitemap_store.protocol import SITEMAP_NS
+
+_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
+_URLSET_END = "</urlset>\n"
+_INDEX_END = "</sitemapindex>\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """How one key of an entry's `ext` object becomes XML."""
+
+    prefix: str
+    namespace: str
+    write: Callable[[object], str]
+    """The extension's value, already checked on the way in → its escaped child elements of url."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """What rendering needs beside the entries: a section's defaults and the extensions in use."""
+
+    changefreq: str = ""
+    """Written for entries that have none of their own; empty to leave it out."""
+    priority: str = ""
+    extensions: Mapping[str, Extension] = field(default_factory=dict)
+
+
+class Sized(NamedTuple):
+    """One entry's piece of a sitemap file."""
+
+    loc: str
+    xml: bytes
+
+
+def escape(text: str) -> str:
+    """Text with the five characters that the protocol wants as entities (sitemaps.org, "Entity escaping")."""
+    return (
+        text.replace("&", "&amp;")
+        .replace("'", "&apos;")
+        .replace('"', "&quot;")
+        .replace("<", "&lt;")
+        .replace(">", "&gt;")
+    )
+
+
+def url_xml(entry: Entry, style: Style) -> str:
+    """One `<url>` element with its children in the order that the protocol fixes."""
+    loc, lastmod, changefreq, priority, _at, _source, ext = entry
+    changefreq = changefreq or style.changefreq
+    priority = priority or style.priority
+    if "&" in loc or "'" in loc:
+        loc = escape(loc)
+    return (
+        f"<url><loc>{loc}</loc>"
+        f"{f'<lastmod>{lastmod}</lastmod>' if lastmod else ''}"
+        f"{f'<changefreq>{changefreq}</changefreq>' if changefreq else ''}"
+        f"{f'<priority>{priority}</priority>' if priority else ''}"
+        f"{_ext_xml(ext, style) if ext else ''}</url>\n"
+    )
+
+
+def urlset(entries: Iterable[Entry], style: Style) -> bytes:
+    """The bytes of a sitemap file; empty bytes for no entries, since an empty urlset is invalid."""
+    rows = sorted(entries)
+    if not rows:
+        return b""
+    body = "".join([url_xml(row, style) for row in rows])
+    return (_urlset_start(rows, style) + body + _URLSET_END).encode()
+
+
+def sized(entries: Iterable[Entry], style: Style) -> list[Sized]:
+    """Each entry's own bytes, sorted by loc: what a split divides."""
+    return [Sized(row.loc, url_xml(row, style).encode()) for row in sorted(entries)]
+
+
+def frame_bytes(entries: Iterable[Entry], style: Style) -> int:
+    """How many bytes a sitemap file of these entries has around its url elements."""
+    return len((_urlset_start(list(entries), style) + _URLSET_END).encode())
+
+
+def index(sitemaps: Iterable[tuple[str, str]]) -> bytes:
+    """The bytes of an index file from (loc, lastmod) pairs in their final order; empty for none."""
+    body = "".join(
+        [
+            f"<sitemap><loc>{escape(loc)}</loc><lastmod>{lastmod}</lastmod></sitemap>\n"
+            for loc, lastmod in sitemaps
+        ]
+    )
+    if not body:
+        return b""
+    return f'{_HEAD}<sitemapindex xmlns="{SITEMAP_NS}">\n{body}{_INDEX_END}'.encode()
+
+
+def _urlset_start(rows: list[Entry], style: Style) -> str:
+    used = {name for row in rows if row.ext for name in json.loads(row.ext)}
+    spaces = "".join(
+        f' xmlns:{style.extensions[name].prefix}="{style.extensions[name].namespace}"'
+        for name in sorted(used & style.extensions.keys())
+    )
+    return f'{_HEAD}<urlset xmlns="{SITEMAP_NS}"{spaces}>\n'
+
+
+def _ext_xml(ext: str, style: Style) -> str:
+    values: dict[str, object] = json.loads(ext)
+    return "".join(
+        style.extensions[name].write(values[name])
+        for name in sorted(values)
+        if name in style.extensions
+    )

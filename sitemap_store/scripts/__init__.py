@@ -1,0 +1,38 @@
+"""The Lua scripts of the store, loaded once for each client."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+import redis
+
+NAMES = (
+    "append",
+    "claim",
+    "commit",
+    "published",
+    "index_claim",
+    "index_published",
+    "keeper",
+    "release",
+    "postpone",
+    "recheck",
+    "restore",
+)
+
+
+class Scripts:
+    """The scripts by name, sent by their hash and loaded again when the server has forgotten them."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        folder = resources.files(__package__)
+        common = folder.joinpath("common.lua").read_text("utf-8")
+        self._scripts = {
+            name: client.register_script(common + folder.joinpath(f"{name}.lua").read_text("utf-8"))
+            for name in NAMES
+        }
+
+    def run(self, name: str, key: str, *args: Any) -> Any:
+        """Run a script on one partition's prefix."""
+        return self._scripts[name](keys=[key], args=args)

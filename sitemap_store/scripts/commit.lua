@@ -1,0 +1,90 @@
+-- Makes a fold's result the shard's state, if the caller still holds the lease and the version is the one
+-- that it read. With a split, the moved entries become a new shard of the section in the same step, and
+-- records of theirs that came meanwhile go to the new shard's log.
+-- ARGV: 1 now, 2 worker, 3 shard id, 4 version read, 5 log elements folded, 6 records folded,
+--       7 snapshot ("" keeps it), 8 urls, 9 tombstones, 10 bytes, 11 etag, 12 sources joined by LF,
+--       13 purge time or 0, 14 index_size, 15 partitions, 16 p, 17 number of freed seats f,
+--       18… f pairs of digest and loc; then, for a split, snapshot, urls, tombstones, sources, and
+--       pairs of digest and loc to the end
+-- Returns {"ok", version, id of the new shard or ""} or {"lost"}.
+local now, worker, id, version = clock(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
+local shard = key('s:' .. id)
+local meta = redis.call('HMGET', shard, 'v', 'section', 'urls', 'bytes')
+if not meta[1] or tonumber(meta[1]) ~= version or not holds(id, worker) then return {'lost'} end
+if ARGV[7] == '' then return {'ok', version, ''} end
+
+local section, state = meta[2], key('state')
+local n = tonumber(redis.call('HGET', state, 'buckets') or 1)
+local size = power(n)
+redis.call('LTRIM', key('log:' .. id), tonumber(ARGV[5]), -1)
+redis.call('HINCRBY', state, 'logged', 0 - tonumber(ARGV[6]))
+redis.call('SET', key('snap:' .. id), ARGV[7])
+redis.call('HSET', shard, 'v', version + 1, 'urls', ARGV[8], 'dead', ARGV[9], 'bytes', ARGV[10],
+  'etag', ARGV[11], 'sources', ARGV[12], 'rw', now)
+redis.call('HINCRBY', key('sec:' .. section), 'bytes', tonumber(ARGV[10]) - tonumber(meta[4]))
+if ARGV[13] == '0' then
+  redis.call('ZREM', key('purge'), id)
+else
+  redis.call('ZADD', key('purge'), ARGV[13], id)
+end
+
+-- What came into the log since it was read: a URL in there keeps its seat.
+local function loc_of(record)
+  return string.match(record, '^.([^\t]*)')
+end
+local f = tonumber(ARGV[17])
+local first_moved = 18 + 2 * f
+local split = #ARGV >= first_moved
+local rest = {}
+if f > 0 or split then rest = redis.call('LRANGE', key('log:' .. id), 0, -1) end
+local busy = {}
+for _, element in ipairs(rest) do
+  for record in string.gmatch(element, '\n([^\n]+)') do busy[loc_of(record)] = true end
+end
+local freed = 0
+for i = 18, 17 + 2 * f, 2 do
+  if not busy[ARGV[i + 1]] then
+    freed = freed + redis.call('HDEL', bucket(ARGV[i], n, size), ARGV[i])
+  end
+end
+if freed > 0 then
+  redis.call('HINCRBY', shard, 'seats', -freed)
+  redis.call('HINCRBY', state, 'seats', -freed)
+end
+local urls = tonumber(ARGV[8])
+local new = ''
+
+if split then
+  new = tostring(new_shard(section, now, tonumber(ARGV[14]), tonumber(ARGV[15]), tonumber(ARGV[16])))
+  local moved, count = {}, 0
+  for i = first_moved + 4, #ARGV, 2 do
+    redis.call('HSET', bucket(ARGV[i], n, size), ARGV[i], new)
+    moved[ARGV[i + 1]] = true
+    count = count + 1
+  end
+  redis.call('SET', key('snap:' .. new), ARGV[first_moved])
+  redis.call('HSET', key('s:' .. new), 'v', 1, 'urls', ARGV[first_moved + 1], 'dead', ARGV[first_moved + 2],
+    'sources', ARGV[first_moved + 3], 'seats', count)
+  redis.call('HINCRBY', shard, 'seats', -count)
+  urls = urls + tonumber(ARGV[first_moved + 1])
+  if ARGV[13] ~= '0' then redis.call('ZADD', key('purge'), ARGV[13], new) end
+  if #rest > 0 then
+    redis.call('DEL', key('log:' .. id))
+    for _, element in ipairs(rest) do
+      local stay, go = {}, {}
+      local stamp = string.match(element, '^[^\n]*')
+      for record in string.gmatch(element, '\n([^\n]+)') do
+        local list = moved[loc_of(record)] and go or stay
+        list[#list + 1] = record
+      end
+      if #stay > 0 then redis.call('RPUSH', key('log:' .. id), stamp .. '\n' .. table.concat(stay, '\n')) end
+      if #go > 0 then redis.call('RPUSH', key('log:' .. new), stamp .. '\n' .. table.concat(go, '\n')) end
+    end
+  end
+  redis.call('ZADD', key('due'), now, new)
+  redis.call('ZADD', key('pending'), redis.call('ZSCORE', key('pending'), id) or now, new)
+  -- New URLs of the section go to the new shard from now on.
+  if redis.call('HGET', key('open'), section) == id then redis.call('HSET', key('open'), section, new) end
+end
+redis.call('HINCRBY', key('sec:' .. section), 'urls', urls - tonumber(meta[3]))
+return {'ok', version + 1, new}

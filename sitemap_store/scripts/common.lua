@@ -1,0 +1,106 @@
+-- Put before every script of the store. KEYS[1] is the partition's prefix, "sm:{site.p}"; every other
+-- key is made from it, so all of a script's keys lie in one cluster slot.
+local P = KEYS[1]
+
+local function key(name)
+  return P .. ':' .. name
+end
+
+-- The time in epoch milliseconds: the server's own clock, so that all hosts agree, unless the caller
+-- (a test) gives one that is not 0.
+local function clock(given)
+  local n = tonumber(given)
+  if n > 0 then return n end
+  local t = redis.call('TIME')
+  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+end
+
+-- A directory of n buckets grows one bucket at a time (linear hashing): `size` is the largest power of
+-- two that is at most n; digests whose bucket at 2 * size does not exist yet are in the one at size.
+local function power(n)
+  local size = 1
+  while size * 2 <= n do size = size * 2 end
+  return size
+end
+
+local function hash(digest)
+  local a, b, c, d = string.byte(digest, 1, 4)
+  return ((a * 256 + b) * 256 + c) * 256 + d
+end
+
+local function bucket(digest, n, size)
+  local h = hash(digest)
+  local b = h % (size * 2)
+  if b >= n then b = h % size end
+  return key('d:' .. b)
+end
+
+-- Splits buckets until they hold 128 digests on average, so that none outgrows the 512 fields that Redis
+-- keeps as a compact listpack: the unsplit ones hold 256 at the most, give or take 16. An append of k new
+-- URLs splits k / 128 of them, whatever the size of the site. Returns the new number of buckets.
+local function grow(n, seats)
+  local size = power(n)
+  while seats > 128 * n do
+    local from, into, moved, gone = key('d:' .. (n - size)), key('d:' .. n), {}, {}
+    local all = redis.call('HGETALL', from)
+    for i = 1, #all, 2 do
+      if hash(all[i]) % (size * 2) == n then
+        moved[#moved + 1], moved[#moved + 2] = all[i], all[i + 1]
+        gone[#gone + 1] = all[i]
+      end
+    end
+    if #gone > 0 then
+      redis.call('HSET', into, unpack(moved))
+      redis.call('HDEL', from, unpack(gone))
+    end
+    n = n + 1
+    if n == size * 2 then size = n end
+  end
+  return n
+end
+
+-- Gives a member (a shard's id, or "i" and an index file's number) a time before which it is not
+-- rewritten, and says whether a job should be enqueued now. A leased member needs none: the lease's
+-- holder looks at the log again when it is done.
+local function make_due(member, at, now)
+  local current = redis.call('ZSCORE', key('due'), member)
+  if not current or tonumber(current) > at then redis.call('ZADD', key('due'), at, member) end
+  return at <= now and redis.call('HEXISTS', key('leases'), member) == 0
+    and redis.call('HSETNX', key('scheduled'), member, now) == 1
+end
+
+local function holds(member, worker)
+  local lease = redis.call('HGET', key('leases'), member)
+  return lease and string.match(lease, '^%d+ (.*)$') == worker
+end
+
+-- Takes or renews a lease; false when another worker holds it. One that ran out is taken over, and the
+-- one who lost it is noted, so that what it may still do to the output is put right afterwards.
+local function lease(member, worker, now, ms)
+  local held = redis.call('HGET', key('leases'), member)
+  if held then
+    local deadline, owner = string.match(held, '^(%d+) (.*)$')
+    if owner ~= worker then
+      if tonumber(deadline) > now then return false end
+      redis.call('HSET', key('stale'), member .. ' ' .. owner, now)
+    end
+  end
+  redis.call('HSET', key('leases'), member, (now + ms) .. ' ' .. worker)
+  return true
+end
+
+-- Makes a new shard of a section with a place in the first index file that has room.
+local function new_shard(section, now, index_size, partitions, p)
+  local id = redis.call('HINCRBY', key('state'), 'next', 1)
+  local number = (redis.call('HINCRBY', key('numbers'), section, 1) - 1) * partitions + p + 1
+  local k = tonumber(redis.call('HGET', key('state'), 'index_hint') or 1)
+  while tonumber(redis.call('HGET', key('index_sizes'), k) or 0) >= index_size do k = k + 1 end
+  redis.call('HINCRBY', key('index_sizes'), k, 1)
+  redis.call('HSET', key('state'), 'index_hint', k)
+  redis.call('HSET', key('s:' .. id), 'section', section, 'number', number, 'index', k,
+    'v', 0, 'pv', 0, 'urls', 0, 'dead', 0, 'bytes', 0, 'seats', 0, 'lm', 0, 'rw', 0)
+  redis.call('ZADD', key('shards'), id, id)
+  redis.call('HINCRBY', key('sec:' .. section), 'shards', 1)
+  redis.call('SADD', key('sections'), section)
+  return id
+end

@@ -1,0 +1,32 @@
+-- Takes back what dead workers left: their leases are free at once, and what they may have written over
+-- newer bytes after losing a lease is rendered again.
+-- ARGV: 1 now, 2… names of workers that are certainly dead
+-- Returns the members that are due now.
+local now, dead, freed = clock(ARGV[1]), {}, {}
+for i = 2, #ARGV do dead[ARGV[i]] = true end
+local function again(member)
+  redis.call('ZADD', key('due'), now, member)
+  redis.call('ZADD', key('pending'), 'NX', now, member)
+  redis.call('HDEL', key('scheduled'), member)
+  freed[#freed + 1] = member
+end
+local leases = redis.call('HGETALL', key('leases'))
+for i = 1, #leases, 2 do
+  if dead[string.match(leases[i + 1], '^%d+ (.*)$')] then
+    redis.call('HDEL', key('leases'), leases[i])
+    again(leases[i])
+  end
+end
+local stale = redis.call('HGETALL', key('stale'))
+for i = 1, #stale, 2 do
+  local member, worker = string.match(stale[i], '^(%S+) (.*)$')
+  if dead[worker] then
+    redis.call('HDEL', key('stale'), stale[i])
+    local hash = string.sub(member, 1, 1) == 'i' and key('i:' .. string.sub(member, 2)) or key('s:' .. member)
+    if redis.call('EXISTS', hash) == 1 then
+      redis.call('HSET', hash, 'check', 1)
+      again(member)
+    end
+  end
+end
+return freed

@@ -1,0 +1,31 @@
+-- Takes one published shard into an empty partition: its name, its place in the index and its URLs' seats.
+-- ARGV: 1 now, 2 section, 3 number, 4 index number k, 5 file, 6 lastmod ms, 7 etag, 8 snapshot, 9 urls,
+--       10 bytes, 11 sources joined by LF, 12 partitions, 13 shard_size, 14… digests
+-- Returns the shard's id.
+local now, section, number, k = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local id = redis.call('HINCRBY', key('state'), 'next', 1)
+redis.call('HSET', key('s:' .. id), 'section', section, 'number', number, 'index', k, 'v', 1, 'pv', 1,
+  'urls', ARGV[9], 'dead', 0, 'bytes', ARGV[10], 'seats', #ARGV - 13, 'lm', ARGV[6], 'rw', 0, 'etag', ARGV[7],
+  'petag', ARGV[7], 'file', ARGV[5], 'sources', ARGV[11])
+redis.call('SET', key('snap:' .. id), ARGV[8])
+redis.call('ZADD', key('shards'), id, id)
+redis.call('SADD', key('sections'), section)
+redis.call('HINCRBY', key('sec:' .. section), 'shards', 1)
+redis.call('HINCRBY', key('sec:' .. section), 'urls', ARGV[9])
+redis.call('HINCRBY', key('sec:' .. section), 'bytes', ARGV[10])
+redis.call('HINCRBY', key('index_sizes'), k, 1)
+redis.call('HSET', key('idx:' .. k), id, table.concat({section, number, ARGV[6], ARGV[5]}, ' '))
+redis.call('HINCRBY', key('i:' .. k), 'v', 1)
+-- The highest number of a section is its open shard, as long as it has room.
+local counted = math.floor((number - 1) / tonumber(ARGV[12])) + 1
+if counted > tonumber(redis.call('HGET', key('numbers'), section) or 0) then
+  redis.call('HSET', key('numbers'), section, counted)
+  redis.call('HSET', key('open'), section, id)
+end
+local n = tonumber(redis.call('HGET', key('state'), 'buckets') or 1)
+local seats = tonumber(redis.call('HGET', key('state'), 'seats') or 0)
+local size = power(n)
+for i = 14, #ARGV do redis.call('HSET', bucket(ARGV[i], n, size), ARGV[i], id) end
+seats = seats + #ARGV - 13
+redis.call('HSET', key('state'), 'buckets', grow(n, seats), 'seats', seats)
+return id

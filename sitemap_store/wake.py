@@ -1,0 +1,68 @@
+"""Wake-ups: RQ jobs that tell the workers to look at a shard or an index file.
+
+RQ is only the wake-up. The truth is in the state, so a job that is lost, late or run twice costs
+time and nothing else: the keeper enqueues again what is due and has no job.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+
+import redis
+from rq import Queue
+from rq.serializers import JSONSerializer
+
+from sitemap_store.connection import translated
+from sitemap_store.state import Wake
+from sitemap_store.wire import PUBLISH_INDEX, QUEUE, REWRITE_SHARD
+
+JOB_TIMEOUT_S = 120
+FAILURE_TTL_S = 24 * 3600
+
+
+class Waker:
+    """Enqueues the jobs of wake-ups. Raises Unavailable when the queue's Redis is."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._queue = Queue(QUEUE, connection=client, serializer=JSONSerializer)
+
+    def wake(self, site: str, wakes: Iterable[Wake]) -> int:
+        """Enqueue a job for each member; returns how many. Index files go to the queue's head."""
+        rewrites, indexes = [], []
+        for partition, members in wakes:
+            for member in members:
+                if member.startswith("i"):
+                    indexes.append((PUBLISH_INDEX, [site, partition, int(member[1:])]))
+                else:
+                    rewrites.append((REWRITE_SHARD, [site, partition, int(member)]))
+        if not rewrites and not indexes:
+            return 0
+        with translated("the queue's Redis"):
+            self._enqueue(rewrites, at_front=False)
+            self._enqueue(indexes, at_front=True)
+        return len(rewrites) + len(indexes)
+
+    def waiting(self) -> int:
+        """How many jobs wait in the queue."""
+        with translated("the queue's Redis"):
+            return len(self._queue)
+
+    def _enqueue(self, jobs: list[tuple[str, list[object]]], *, at_front: bool) -> None:
+        if not jobs:
+            return
+        self._queue.enqueue_many(
+            [
+                Queue.prepare_data(
+                    name,
+                    args=args,
+                    job_id=uuid.uuid4().hex,
+                    timeout=JOB_TIMEOUT_S,
+                    result_ttl=0,
+                    failure_ttl=FAILURE_TTL_S,
+                    description=f"{name.rpartition('.')[2]} {args}",
+                    at_front=at_front,
+                )
+                for name, args in jobs
+            ]
+        )

@@ -1,0 +1,176 @@
+"""The wire format: what a producer sends, checked once and turned into events.
+
+An event on the wire is a JSON object::
+
+    {"op": "add", "loc": "https://…", "lastmod": "2026-03-21", "changefreq": "daily",
+     "priority": 0.8, "at": "2026-03-21T11:22:33Z", "source": "cms", "urgent": false, "ext": {}}
+
+Only `op` and `loc` must be there. A field that is null counts as not given. What breaks a rule is
+refused with the rule's name and a sentence; the other events of its batch go on.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from sitemap_store.errors import Refused
+from sitemap_store.events import Event
+from sitemap_store.site import Site
+from sitemap_store.urls import normalise
+from sitemap_store.values import check_changefreq, check_priority
+from sitemap_store.w3c import instant_ms, parse_lastmod
+
+QUEUE = "sitemapd"
+"""The name of the RQ queue that the workers listen on."""
+REWRITE_SHARD = "worker.jobs.rewrite_shard"
+PUBLISH_INDEX = "worker.jobs.publish_index"
+"""The dotted names of the RQ jobs, so that producers enqueue them without importing worker."""
+
+FIELDS = ("op", "loc", "lastmod", "changefreq", "priority", "at", "source", "urgent", "ext")
+OPS = ("add", "update", "delete")
+EXT_MAX = 256 * 1024
+"""The most bytes of one event's `ext` as JSON."""
+FUTURE_MS = 10 * 60 * 1000
+"""How far ahead of the clock an event's `at` may be: more than that and it would win every race."""
+
+_SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
+
+
+class Checked(NamedTuple):
+    """An event that keeps every rule, and what had to be changed or left out, in sentences."""
+
+    event: Event
+    warnings: tuple[str, ...]
+
+
+def check(item: object, site: Site, now: int, *, source: str | None = None) -> Checked:
+    """Read one decoded JSON event for a site at the time `now` (epoch milliseconds).
+
+    `source` is the source of events that name none. Raises Refused.
+    """
+    if not isinstance(item, dict):
+        raise Refused(
+            loc="", rule="event", detail=f"An event is a JSON object, not {_shown(item)}."
+        )
+    op, raw = item.get("op"), item.get("loc")
+    if op not in OPS:
+        raise Refused(
+            loc=raw if isinstance(raw, str) else "",
+            rule="op",
+            detail=f"The op {_shown(op)} is none of add, update, delete.",
+        )
+    if len(item) > 2:
+        for name in item:
+            if name not in FIELDS:
+                raise _unknown(name, raw)
+    loc, warnings = normalise(raw, site.rules)  # type-checked there
+    if len(item) == 2:
+        return Checked(Event(op, loc, source=source), warnings)
+    try:
+        return _fields(item, op, loc, warnings, site, now, source)
+    except Refused as refused:
+        raise Refused(loc=loc, rule=refused.rule, detail=refused.detail) from refused
+
+
+def _fields(
+    item: Mapping[str, Any],
+    op: Any,
+    loc: str,
+    warnings: tuple[str, ...],
+    site: Site,
+    now: int,
+    source: str | None,
+) -> Checked:
+    lastmod = item.get("lastmod")
+    if lastmod is not None:
+        if not isinstance(lastmod, str):
+            raise _wrong("lastmod", lastmod, "is text such as 2026-03-21")
+        lastmod, warning = parse_lastmod(lastmod, assume_zone=site.assume_timezone)
+        if warning:
+            warnings = (*warnings, warning)
+    changefreq, priority = item.get("changefreq"), item.get("priority")
+    urgent, at, ext = item.get("urgent"), item.get("at"), item.get("ext")
+    if urgent is not None and not isinstance(urgent, bool):
+        raise _wrong("urgent", urgent, "is true or false")
+    if item.get("source") is not None:
+        source = check_source(item["source"])
+    return Checked(
+        Event(
+            op,
+            loc,
+            lastmod,
+            None if changefreq is None else check_changefreq(changefreq),
+            None if priority is None else check_priority(priority),
+            None if at is None else check_at(at, now, site.assume_timezone),
+            source,
+            None if ext is None else check_ext(ext),
+            bool(urgent),
+        ),
+        warnings,
+    )
+
+
+def check_source(source: object) -> str:
+    """A source's name: 1 to 64 of letters, digits and ``. _ : -``. Raises Refused (rule "source")."""
+    if not isinstance(source, str) or not _SOURCE.fullmatch(source):
+        raise _wrong("source", source, "is 1 to 64 of letters, digits and . _ : -")
+    return source
+
+
+def check_at(at: object, now: int, assume_zone: str | None = None) -> int:
+    """When an event happened, in epoch milliseconds, from a W3C date-time with a zone.
+
+    Raises Refused (rule "at") for another form, or for a time over ten minutes ahead of `now`.
+    """
+    if not isinstance(at, str):
+        raise _wrong("at", at, "is a date-time such as 2026-03-21T11:22:33Z")
+    try:
+        text = parse_lastmod(at, assume_zone=assume_zone).text
+    except Refused as refused:
+        raise Refused(loc="", rule="at", detail=refused.detail) from refused
+    if text is None:
+        raise _wrong("at", at, "is a full date-time such as 2026-03-21T11:22:33Z")
+    when = instant_ms(text)
+    if when > now + FUTURE_MS:
+        raise _wrong("at", at, "says when the change happened and can't lie in the future")
+    return max(when, 0)
+
+
+def check_ext(ext: object) -> str:
+    """Extensions as canonical JSON; "" for none. Raises Refused (rule "ext").
+
+    No extension is known yet, so any key is refused by name.
+    """
+    if not isinstance(ext, dict):
+        raise _wrong("ext", ext, "is a JSON object keyed by the extension's name")
+    if ext:
+        raise _wrong("ext", next(iter(ext)), "names an extension that this version knows")
+    return ""
+
+
+def canonical(ext: Mapping[str, object]) -> str:
+    """Extensions as the one JSON text that the log, the snapshot and the renderer use."""
+    return json.dumps(ext, sort_keys=True, separators=(",", ":"), ensure_ascii=True) if ext else ""
+
+
+def _unknown(name: object, raw: object) -> Refused:
+    near = difflib.get_close_matches(str(name), FIELDS, n=1)
+    hint = f" Did you mean {near[0]}?" if near else f" The fields are {', '.join(FIELDS)}."
+    return Refused(
+        loc=raw if isinstance(raw, str) else "",
+        rule="field",
+        detail=f"An event has no field {_shown(name)}.{hint}",
+    )
+
+
+def _wrong(field: str, value: object, rule: str) -> Refused:
+    return Refused(loc="", rule=field, detail=f"The {field} {_shown(value)} is wrong: it {rule}.")
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 80 else text[:77] + "…"

@@ -1,0 +1,276 @@
+"""The heart: random events, late and duplicate ones, jobs in any order and crashes, against a dict."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import redis
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from sitemap_store.events import Event
+from tests.published import listed, picture, published, shard_files, valid_now
+from tests.redis_server import RedisServer
+from tests.world import BASE, Crash, World, make_site
+
+PATHS = [f"blog/{n}" for n in range(6)] + [f"p{n}?a=1&b={n}" for n in range(8)] + ["it's"]
+POINTS = (
+    "claimed committed renamed published index_claimed index_renamed index_published".split()
+)
+DAY = 24 * 3600 * 1000
+
+
+class Row(NamedTuple):
+    """A URL in the model: alive or not, since when, whose, and what is said of it."""
+
+    alive: bool
+    at: int
+    source: str
+    lastmod: str
+    changefreq: str
+    priority: str
+    dead_at: int = 0
+
+
+class Model:
+    """The plain dict: one URL, one row; a page of rules, written apart from the fold."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Row] = {}
+
+    def apply(self, event: Event, now: int) -> None:
+        row = self.rows.get(event.loc)
+        ours = event.source or ""
+        blocks = row is not None and (
+            row.alive or event.op == "delete" or row.source in ("", ours)
+        )
+        if row is not None and blocks and event.at is not None and event.at < row.at:
+            return
+        seen = row.at if row is not None and blocks else 0
+        at = event.at if event.at is not None else max(now, seen)
+        if event.op == "delete":
+            if row is not None and row.alive and event.source and event.source != row.source:
+                return
+            owner = ours
+            if row is not None and not row.alive and row.source == "":
+                owner = ""
+            self.rows[event.loc] = Row(False, at, owner, "", "", "", now)
+        elif event.op == "update" and row is not None and row.alive:
+            self.rows[event.loc] = row._replace(
+                at=at,
+                lastmod=row.lastmod if event.lastmod is None else event.lastmod,
+                priority=row.priority if event.priority is None else event.priority,
+            )
+        else:
+            self.rows[event.loc] = Row(
+                True, at, ours, event.lastmod or "", "", event.priority or ""
+            )
+
+    def alive(self) -> dict[str, tuple[str | None, str | None, str | None]]:
+        return {
+            loc: (row.lastmod or None, row.changefreq or None, row.priority or None)
+            for loc, row in self.rows.items()
+            if row.alive
+        }
+
+
+class Machine(RuleBasedStateMachine):
+    """Producers, three workers, a keeper and a clock."""
+
+    server: RedisServer
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="model-"))
+        self.client = self.server.client()
+        self.model = Model()
+        self.lastmods: dict[str, str] = {}
+        self.bodies: dict[str, bytes] = {}
+
+    @initialize(
+        partitions=st.sampled_from([1, 1, 3]), gzip=st.booleans(), index_size=st.sampled_from([2, 9])
+    )
+    def begin(self, partitions: int, gzip: bool, index_size: int) -> None:
+        self.client.flushall()
+        site = make_site(
+            sections={"blog": "/blog/**"}, partitions=partitions, gzip=gzip, index_size=index_size
+        )
+        self.world = World(self.client, site, self.folder)
+
+    @rule(
+        op=st.sampled_from(["add", "add", "update", "delete"]),
+        paths=st.lists(st.sampled_from(PATHS), min_size=1, max_size=6),
+        lastmod=st.sampled_from([None, "2026-03-21", "2026-03-21T11:22:33Z"]),
+        priority=st.sampled_from([None, None, "0.8"]),
+        source=st.sampled_from([None, None, "cms", "files"]),
+        late=st.sampled_from([None, None, 0, 500, 5000]),
+        urgent=st.booleans(),
+        twice=st.booleans(),
+    )
+    def push(
+        self,
+        op: Any,
+        paths: list[str],
+        lastmod: str | None,
+        priority: str | None,
+        source: str | None,
+        late: int | None,
+        urgent: bool,
+        twice: bool,
+    ) -> None:
+        at = None if late is None else self.world.now - late
+        events = [
+            Event(op, BASE + path, lastmod, None, priority, at, source, None, urgent)
+            if op != "delete"
+            else Event(op, BASE + path, at=at, source=source, urgent=urgent)
+            for path in paths
+        ]
+        for event in events * (2 if twice else 1):
+            self.model.apply(event, self.world.now)
+        for wake in self.world.store.append(events * (2 if twice else 1)):
+            self.world.enqueue(wake)
+
+    @precondition(lambda self: self.world.jobs)
+    @rule(pick=st.integers(0, 1000), worker=st.sampled_from("ABC"), again=st.booleans())
+    def work(self, pick: int, worker: str, again: bool) -> None:
+        job = self.world.jobs[pick % len(self.world.jobs)]
+        if not again:
+            self.world.jobs.remove(job)
+        self.world.run(self.world.worker(worker), *job)
+
+    @precondition(lambda self: self.world.jobs)
+    @rule(pick=st.integers(0, 1000), worker=st.sampled_from("ABC"), point=st.sampled_from(POINTS))
+    def crash(self, pick: int, worker: str, point: str) -> None:
+        job = self.world.jobs[pick % len(self.world.jobs)]
+        self.world.jobs.remove(job)
+        try:
+            with self.world.crashing(point):
+                self.world.run(self.world.worker(worker), *job)
+        except Crash:
+            pass
+
+    @precondition(lambda self: self.world.jobs)
+    @rule(pick=st.integers(0, 1000), point=st.sampled_from(POINTS), pause=st.integers(61, 90))
+    def stall(self, pick: int, point: str, pause: int) -> None:
+        """A worker stands still past its lease; another does its job; then it goes on."""
+        job = self.world.jobs[pick % len(self.world.jobs)]
+        self.world.jobs.remove(job)
+        reached = False
+
+        def fault(at: str) -> None:
+            nonlocal reached
+            if at == point and not reached:
+                reached = True
+                self.world.now += pause * 1000
+                self.world.run(self.world.worker("B"), *job)
+
+        self.world.fault = fault
+        self.world.run(self.world.worker("A"), *job)
+        self.world.fault = lambda point: None
+
+    @precondition(lambda self: self.world.jobs)
+    @rule(pick=st.integers(0, 1000))
+    def lose_job(self, pick: int) -> None:
+        del self.world.jobs[pick % len(self.world.jobs)]
+
+    @rule()
+    def keeper(self) -> None:
+        self.world.keep()
+
+    @rule(dead=st.sampled_from("ABC"))
+    def supervisor(self, dead: str) -> None:
+        self.world.release(dead)
+
+    @rule(ms=st.sampled_from([1, 400, 1000, 61_000]))
+    def wait(self, ms: int) -> None:
+        self.world.now += ms
+
+    @rule()
+    def rebuild(self) -> None:
+        for partition in self.world.store.partitions:
+            partition.recheck()
+
+    @rule()
+    def settle(self) -> None:
+        self.world.settle()
+        self.check_settled()
+
+    @rule()
+    def next_day(self) -> None:
+        """Tombstones go; a model row that is dead for a day is forgotten with them."""
+        self.world.settle()
+        self.world.now += DAY + 120_000
+        self.world.settle()
+        self.world.now += DAY + 120_000
+        self.world.settle()
+        self.model.rows = {loc: row for loc, row in self.model.rows.items() if row.alive}
+        self.check_settled()
+        seats = sum(
+            int(self.client.hget(f"{p.prefix}:state", "seats") or 0)
+            for p in self.world.store.partitions
+        )
+        assert seats == len(self.model.alive()), "a seat is kept for nothing"
+
+    def check_settled(self) -> None:
+        assert published(self.folder) == self.model.alive()
+        names = {path.name for path in shard_files(self.folder)}
+        assert names == set(listed(self.folder)), "a file is left that no index names"
+        entries = {entry.loc for entry in self.world.store.listing()}
+        assert entries == set(self.model.alive())
+        logged = sum(
+            int(self.client.hget(f"{p.prefix}:state", "logged") or 0)
+            for p in self.world.store.partitions
+        )
+        assert logged == 0
+
+    @invariant()
+    def valid_at_every_moment(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        valid_now(self.folder)
+        lastmods = listed(self.folder)
+        for name, lastmod in lastmods.items():
+            if name in self.lastmods:
+                assert lastmod >= self.lastmods[name], f"lastmod of {name} moved back"
+        self.lastmods.update(lastmods)
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "world"):
+                self.world.settle()
+                self.check_settled()
+                before = picture(self.folder)
+                for partition in self.world.store.partitions:
+                    partition.recheck()
+                self.world.settle()
+                assert picture(self.folder) == before, "a rebuild changed what was right"
+        finally:
+            self.client.close()
+            shutil.rmtree(self.folder)
+
+
+def test_published_tree_equals_the_dict_model(redis_server: RedisServer) -> None:
+    """Whatever comes in whatever order, once settled the tree holds what a dict would hold."""
+    Machine.server = redis_server
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            settings.get_profile("ci"),
+            max_examples=60,
+            stateful_step_count=40,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

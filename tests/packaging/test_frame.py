@@ -1,0 +1,112 @@
+"""The project's frame: lock, layout contracts, Makefile, CI script and example."""
+
+import shutil
+import stat
+import subprocess
+import tomllib
+import unicodedata
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests import needs
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def locked() -> dict[str, str]:
+    """Return the locked versions by canonical name."""
+    lines = (ROOT / "requirements-dev.lock").read_text().splitlines()
+    pairs = (line.split("==") for line in lines if line and not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        *PYPROJECT["project"]["dependencies"],
+        *PYPROJECT["project"]["optional-dependencies"]["embedded"],
+        *PYPROJECT["project"]["optional-dependencies"]["fast"],
+        *PYPROJECT["dependency-groups"]["dev"],
+    ],
+)
+def test_the_lock_holds_what_pyproject_asks_for(wanted: str) -> None:
+    """Each dependency is locked to a version within its range; `make lock` mends it."""
+    requirement = Requirement(wanted)
+    assert requirement.specifier.contains(locked()[canonicalize_name(requirement.name)])
+
+
+def test_every_module_of_the_store_is_pure_or_edge() -> None:
+    """A new module of the store has to take a side in the import contract."""
+    (contract,) = (
+        contract
+        for contract in PYPROJECT["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "forbidden"
+    )
+    pure = set(contract["source_modules"])
+    edge = {name for name in contract["forbidden_modules"] if name.startswith("sitemap_store.")}
+    store = ROOT / "sitemap_store"
+    found = {
+        f"sitemap_store.{path.relative_to(store).parts[0].removesuffix('.py')}"
+        for path in store.rglob("*.py")
+        if path != store / "__init__.py"
+    }
+    assert pure & edge == set()
+    assert found == pure | edge
+
+
+@pytest.mark.parametrize(
+    ("python", "sentence"),
+    [
+        ("exit 1", "sitemapd needs Python 3.11 or newer"),
+        ('case "$2" in *ensurepip*) exit 1;; esac', "install the package python3-venv"),
+    ],
+    ids=["an old Python", "a Python without ensurepip"],
+)
+def test_make_says_what_is_wrong_with_the_python(
+    tmp_path: Path, python: str, sentence: str
+) -> None:
+    """A Python that cannot do it ends `make run` with one sentence that says the way out."""
+    make = needs.program("make", package="make")
+    for name in ("Makefile", "pyproject.toml", "requirements-dev.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    fake = tmp_path / "fake-python"
+    fake.write_text(f"#!/bin/sh\n{python}\n")
+    fake.chmod(0o755)
+
+    done = subprocess.run(
+        [make, "run", f"PYTHON={fake}"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 2
+    assert sentence in done.stderr.splitlines()[0]
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_the_ci_script_is_sound() -> None:
+    """.ci/run can be started as a program and is well-formed bash."""
+    script = ROOT / ".ci" / "run"
+    assert script.stat().st_mode & stat.S_IXUSR
+    bash = needs.program("bash", package="bash")
+    done = subprocess.run([bash, "-n", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_example_has_what_real_content_has() -> None:
+    """The example has folders with an index, both kinds of pages, names that need encoding."""
+    pages = [path for path in (ROOT / "examples" / "site").rglob("*") if path.is_file()]
+    assert len(pages) >= 20
+    assert {path.suffix for path in pages} == {".md", ".html"}
+    assert sum(path.name == "index.html" for path in pages) >= 5
+    assert any(" " in path.name for path in pages)
+    assert any(not path.name.isascii() for path in pages)
+
+
+def test_names_of_the_example_are_composed() -> None:
+    """Non-ASCII names are in NFC, as they are typed, so that every clone has the same URLs."""
+    for path in (ROOT / "examples").rglob("*"):
+        assert unicodedata.is_normalized("NFC", path.name)

@@ -1,0 +1,96 @@
+"""Reads a published tree the way a crawler does, and checks every rule on the way."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from lxml import etree
+
+from sitemap_store.site import INDEX_FILE, SHARD_NAME
+
+NS = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+SCHEMAS = Path(__file__).parent / "schemas"
+
+
+def schema(name: str) -> etree.XMLSchema:
+    """One of the project's own schemas."""
+    return etree.XMLSchema(etree.parse(str(SCHEMAS / f"{name}.xsd")))
+
+
+URLSET = schema("urlset")
+SITEMAPINDEX = schema("sitemapindex")
+
+
+@lru_cache(maxsize=4096)
+def parse(data: bytes, rules: etree.XMLSchema) -> etree._Element:
+    """Parse a file with lxml and validate it; remembered, since most files are seen again."""
+    assert data.startswith(b'<?xml version="1.0" encoding="UTF-8"?>'), data[:60]
+    root = etree.fromstring(data)
+    rules.assertValid(root.getroottree())
+    return root
+
+
+def content(path: Path) -> bytes:
+    """A published file's XML."""
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
+def index_files(folder: Path) -> list[Path]:
+    """The index files of an output folder."""
+    return sorted(path for path in folder.iterdir() if INDEX_FILE.fullmatch(path.name))
+
+
+def listed(folder: Path) -> dict[str, str]:
+    """File name → lastmod as the index files list them; every listed file must be there."""
+    found: dict[str, str] = {}
+    for path in index_files(folder):
+        for sitemap in parse(path.read_bytes(), SITEMAPINDEX):
+            name = sitemap.findtext(f"{NS}loc").rpartition("/")[2]
+            assert SHARD_NAME.fullmatch(name), name
+            assert name not in found, f"{name} is listed twice"
+            assert (folder / name).is_file(), f"the index names {name}, which is not there"
+            found[name] = sitemap.findtext(f"{NS}lastmod")
+    return found
+
+
+def shard_files(folder: Path) -> list[Path]:
+    """The shard files of an output folder, listed or not."""
+    return sorted(path for path in folder.iterdir() if SHARD_NAME.fullmatch(path.name))
+
+
+def urls_of(path: Path) -> list[tuple[str, str | None, str | None, str | None]]:
+    """(loc, lastmod, changefreq, priority) of each URL of a shard file."""
+    return [
+        tuple(url.findtext(f"{NS}{name}") for name in ("loc", "lastmod", "changefreq", "priority"))
+        for url in parse(content(path), URLSET)
+    ]
+
+
+def published(folder: Path) -> dict[str, tuple[str | None, str | None, str | None]]:
+    """Every URL that a crawler finds from the index on; none may come twice."""
+    found: dict[str, tuple[str | None, str | None, str | None]] = {}
+    for name in listed(folder):
+        for loc, *rest in urls_of(folder / name):
+            assert loc not in found, f"{loc} is published twice"
+            found[loc] = tuple(rest)
+    return found
+
+
+def valid_now(folder: Path) -> None:
+    """What must hold at every moment: whole, valid files, and no index that names a missing one."""
+    listed(folder)
+    for path in shard_files(folder):
+        urls_of(path)
+
+
+def picture(folder: Path) -> dict[str, tuple[bytes, int, int]]:
+    """Bytes, inode and mtime of every file: to see what a change touched."""
+    return {
+        path.name: (path.read_bytes(), path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in folder.iterdir()
+        if path.is_file() and re.match(r"sitemap", path.name)
+    }

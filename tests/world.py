@@ -1,0 +1,141 @@
+"""A whole site in one process: real Redis, real files, and jobs that run when the test says so."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import redis
+
+from sitemap_store.output import Folder
+from sitemap_store.protocol import STRICT, Limits
+from sitemap_store.render import Style
+from sitemap_store.sections import SectionRule, Sections
+from sitemap_store.site import Site
+from sitemap_store.state import Wake
+from sitemap_store.store import Store
+from sitemap_store.urls import UrlRules
+from worker.publish import SitePublisher, no_fault
+
+BASE = "https://example.com/"
+START = 1_790_000_000_000
+
+
+class Crash(BaseException):
+    """Stands for kill -9: nothing may catch it and go on."""
+
+
+def make_site(
+    *,
+    sections: Mapping[str, str] | None = None,
+    limits: Limits = STRICT,
+    shard_size: int = 3,
+    index_size: int = 1000,
+    partitions: int = 1,
+    gzip: bool = False,
+    min_interval: float = 1.0,
+    styles: Mapping[str, Style] | None = None,
+    name: str = "shop",
+) -> Site:
+    """A site with small shards."""
+    rules = [
+        SectionRule(name=name, patterns=(pattern,)) for name, pattern in (sections or {}).items()
+    ]
+    return Site(
+        name=name,
+        rules=UrlRules(base=BASE, limits=limits),
+        sections=Sections(rules),
+        styles=styles or {},
+        limits=limits,
+        shard_size=shard_size,
+        index_size=index_size,
+        partitions=partitions,
+        gzip=gzip,
+        min_interval=min_interval,
+    )
+
+
+@dataclass
+class World:
+    """Redis, an output folder, a clock that stands still, and a queue of jobs."""
+
+    client: redis.Redis
+    site: Site
+    folder: Path
+    now: int = START
+    jobs: deque[tuple[int, str]] = field(default_factory=deque)
+    fault: Callable[[str], None] = no_fault
+
+    def __post_init__(self) -> None:
+        self.output = Folder(self.folder, sync=False)
+        self.output.prepare()
+        self.store = Store(self.client, self.site, clock=lambda: self.now)
+        self.adopt("state-1")
+
+    def adopt(self, state_id: str) -> None:
+        """Tie the state and the published tree together."""
+        for partition in self.store.partitions:
+            partition.adopt(state_id)
+        self.output.mark(self.site.name, state_id)
+
+    def worker(self, name: str) -> SitePublisher:
+        """A worker of that name; its jobs and wake-ups go through the test's queue."""
+        return SitePublisher(
+            self.site,
+            self.store.partitions,
+            self.output,
+            name,
+            wake=self.enqueue,
+            fault=lambda point: self.fault(point),
+        )
+
+    def enqueue(self, wake: Wake) -> None:
+        """Put the jobs of a wake-up into the queue."""
+        self.jobs.extend((wake.partition, member) for member in wake.members)
+
+    def run(self, worker: SitePublisher, partition: int, member: str) -> bool:
+        """Run one job."""
+        if member.startswith("i"):
+            return worker.publish_index(partition, int(member[1:]))
+        return worker.rewrite_shard(partition, int(member))
+
+    def keep(self) -> None:
+        """One round of the keeper on every partition."""
+        for partition in self.store.partitions:
+            _, wake = partition.keep(lost_ms=1000)
+            self.enqueue(wake)
+
+    def release(self, *workers: str) -> None:
+        """What the supervisor does when workers are dead."""
+        for partition in self.store.partitions:
+            self.enqueue(partition.release(workers))
+
+    def settle(self, worker: str = "settler") -> None:
+        """Let time pass and jobs run until nothing waits to be published."""
+        self.fault = no_fault
+        hand = self.worker(worker)
+        for _ in range(200):
+            self.keep()
+            while self.jobs:
+                self.run(hand, *self.jobs.popleft())
+            if self.store.unsettled(self.now) == 0:
+                return
+            self.now += 1100
+        raise AssertionError("the site does not settle")
+
+    @contextmanager
+    def crashing(self, point: str) -> Iterator[None]:
+        """Within it, reaching that point is the end of the worker."""
+
+        def fault(reached: str) -> None:
+            if reached == point:
+                raise Crash(point)
+
+        self.fault = fault
+        try:
+            yield
+        finally:
+            self.fault = no_fault

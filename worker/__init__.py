@@ -1,0 +1,1 @@
+"""What folds events into shards and publishes them."""

@@ -1,0 +1,277 @@
+"""The use case: one shard from its log to the output, and the index file that lists it.
+
+Order, so that a crash between any two steps loses nothing and a reader sees whole files only:
+
+1. claim    lease the shard; read version, snapshot and log in one view
+2. fold, render: pure
+3. commit   the new snapshot, if lease and version still hold; the events are now in the snapshot
+4. put      the file: whole or not at all, and only when its bytes differ
+5. publish  the mark in Redis; the index's listing changes with it
+6. index    claimed, rendered and put in a job of its own, so that many shards share one rewrite
+7. unlink   files that no index names any more, under the shard's lease again
+
+A crash after 3 leaves the version ahead of the published one, and the shard due: it is rendered again
+from the snapshot. One that loses its lease between 3 and 5 is told so at 5, and the shard is rendered
+once more (`check`), so late bytes never stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
+
+from sitemap_store.compression import gzip_bytes
+from sitemap_store.entries import Entry
+from sitemap_store.errors import SitemapdError, Unavailable
+from sitemap_store.events import read_log
+from sitemap_store.fold import Folded, fold
+from sitemap_store.render import frame_bytes, index, sized, urlset
+from sitemap_store.site import Site, index_file
+from sitemap_store.snapshot import Snapshot
+from sitemap_store.split import cut, outgrown
+from sitemap_store.state import Claim, Commit, Moved, Partition, Wake, snapshot_of
+from sitemap_store.w3c import format_instant
+
+log = logging.getLogger(__name__)
+
+RETRY_MS = 3000
+"""How long a shard waits after the output could not be written."""
+INDEX_SHARE = 4
+"""An index file rests four times as long as its last rewrite took: at most a fifth of a worker."""
+INDEX_PAUSE_MAX_MS = 1000
+
+
+class Output(Protocol):
+    """Where files are published. Raises Unavailable when it can't be used now."""
+
+    def put(self, name: str, data: bytes, worker: str) -> bool:
+        """Publish a file whole or not at all; False when these bytes were there already."""
+
+    def remove(self, name: str) -> None:
+        """Remove a published file."""
+
+    def marker(self) -> str | None:
+        """The id of the state that the published tree belongs to."""
+
+
+class WrongState(SitemapdError):
+    """The state in Redis is not the one that the published tree belongs to."""
+
+
+class _Rendered(NamedTuple):
+    body: bytes
+    etag: str
+    moved: Moved | None
+    snapshot: Snapshot
+
+
+def no_fault(point: str) -> None:
+    """The fault-injection hook outside tests: does nothing."""
+
+
+class SitePublisher:
+    """Rewrites the shards and index files of one site, on behalf of one worker.
+
+    `wake` enqueues jobs; `fault` is called by name between any two steps, for the tests that crash
+    there.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        partitions: Iterable[Partition],
+        output: Output,
+        worker: str,
+        *,
+        wake: Callable[[Wake], None],
+        fault: Callable[[str], None] = no_fault,
+    ) -> None:
+        self.site = site
+        self.partitions = tuple(partitions)
+        self.output = output
+        self.worker = worker
+        self._wake = wake
+        self._fault = fault
+        self._marker: str | None = None
+
+    def rewrite_shard(self, partition: int, shard: int) -> bool:
+        """Fold, render and publish one shard; False when there was nothing to do for now."""
+        part = self.partitions[partition]
+        claim = part.claim(shard, self.worker)
+        if claim is None:
+            return False
+        self._fault("claimed")
+        try:
+            self._check_state(claim.state_id)
+            wake = self._rewrite(part, claim)
+        except (Unavailable, WrongState) as error:
+            self._postpone(part, str(shard), f"Shard {shard}", error)
+            return False
+        if wake.members:
+            self._wake(wake)
+        return True
+
+    def _rewrite(self, part: Partition, claim: Claim) -> Wake:
+        started = time.monotonic()
+        logged = list(read_log(claim.log))
+        before = snapshot_of(claim)
+        folded = fold(before, logged, claim.now)
+        rendered = self._render(claim.section, folded)
+        unchanged = not logged and folded.snapshot == before and rendered.moved is None
+        committed = part.commit(
+            claim,
+            self.worker,
+            Commit(
+                snapshot=None if unchanged else rendered.snapshot,
+                size=len(rendered.body),
+                etag=rendered.etag,
+                freed=folded.freed,
+                records=len(logged),
+                purge_at=folded.purge_at,
+                moved=rendered.moved,
+            ),
+        )
+        if committed is None:
+            # Someone else has the shard, or our own commit was repeated after a time-out.
+            part.postpone(str(claim.id), self.worker, 0)
+            log.warning(
+                "Shard %d changed hands before it was committed; nothing was written",
+                claim.id,
+                extra={"action": "commit_lost", "site": self.site.name, "shard": claim.id},
+            )
+            return Wake(part.number, ())
+        version = claim.version if unchanged else committed[0]
+        self._fault("committed")
+        if committed[1] is not None:
+            # The new shard's file first: a URL may be listed twice for a moment, and never nowhere.
+            log.info(
+                "Shard %d outgrew a limit and split: part of it is shard %d now",
+                claim.id,
+                committed[1],
+                extra={"action": "shard_split", "site": self.site.name, "shard": claim.id},
+            )
+            self.rewrite_shard(part.number, committed[1])
+        file = self._put(claim, rendered, version)
+        self._fault("renamed")
+        ok, wake = part.published(
+            claim, self.worker, version, file, rendered.etag, claim.unlink
+        )
+        self._fault("published")
+        if not ok:
+            log.warning(
+                "Shard %d was taken over while it was written; it is rendered once more",
+                claim.id,
+                extra={"action": "shard_superseded", "site": self.site.name, "shard": claim.id},
+            )
+        else:
+            log.info(
+                "Published shard %d with %d URLs after %d events in %.1f ms",
+                claim.id,
+                len(rendered.snapshot.entries),
+                len(logged),
+                (time.monotonic() - started) * 1000,
+                extra={
+                    "action": "shard_published",
+                    "site": self.site.name,
+                    "shard": claim.id,
+                    "file": file,
+                    "version": version,
+                },
+            )
+        return wake
+
+    def _render(self, section: str, folded: Folded) -> _Rendered:
+        style = self.site.style(section)
+        snapshot, limits = folded.snapshot, self.site.limits
+        entries: list[Entry] = sorted(snapshot.entries.values())
+        body = urlset(entries, style)
+        moved: Moved | None = None
+        if len(entries) > 1 and outgrown(len(entries), len(body), limits):
+            pieces = sized(entries, style)
+            stay = cut(pieces, frame_bytes(entries, style), limits)
+            # Tombstones stay with the first part: their URLs are in neither file.
+            moved = Moved(Snapshot({entry.loc: entry for entry in entries[stay:]}, {}), None)
+            entries = entries[:stay]
+            snapshot = Snapshot({entry.loc: entry for entry in entries}, snapshot.tombstones)
+            body = urlset(entries, style)
+        etag = hashlib.blake2b(body, digest_size=16).hexdigest() if body else ""
+        return _Rendered(body, etag, moved, snapshot)
+
+    def _put(self, claim: Claim, rendered: _Rendered, version: int) -> str:
+        file = self.site.shard_file(claim.section, claim.number) if rendered.body else ""
+        for name in claim.unlink:
+            if name != file:
+                self.output.remove(name)
+        if not file:
+            return ""
+        certain = (
+            rendered.etag == claim.published_etag
+            and file == claim.file
+            and claim.version == claim.published_version
+            and not claim.check
+        )
+        if not certain:
+            data = gzip_bytes(rendered.body) if self.site.gzip else rendered.body
+            self.output.put(file, data, self.worker)
+        return file
+
+    def publish_index(self, partition: int, number: int) -> bool:
+        """Rewrite one index file; False when there was nothing to do for now."""
+        part = self.partitions[partition]
+        claim = part.claim_index(number, self.worker)
+        if claim is None:
+            return False
+        started = time.monotonic()
+        self._fault("index_claimed")
+        name = index_file((number - 1) * self.site.partitions + partition + 1)
+        body = index(
+            (self.site.address(file), format_instant(lastmod, always_milliseconds=True))
+            for _section, _number, lastmod, file in claim.listing
+        )
+        try:
+            self._check_state(claim.state_id)
+            if body:
+                self.output.put(name, body, self.worker)
+            else:
+                self.output.remove(name)
+        except (Unavailable, WrongState) as error:
+            self._postpone(part, f"i{number}", f"Index file {name}", error)
+            return False
+        self._fault("index_renamed")
+        took = (time.monotonic() - started) * 1000
+        etag = hashlib.blake2b(body, digest_size=16).hexdigest()
+        pause = min(INDEX_PAUSE_MAX_MS, round(INDEX_SHARE * took))
+        ok, wake = part.index_published(claim, self.worker, etag, pause)
+        self._fault("index_published")
+        log.info(
+            "Published %s with %d shards in %.1f ms" if ok else "%s is written once more",
+            *((name, len(claim.listing), took) if ok else (name,)),
+            extra={"action": "index_published", "site": self.site.name, "file": name},
+        )
+        if wake.members:
+            self._wake(wake)
+        return True
+
+    def _check_state(self, state_id: str) -> None:
+        """Publish only over the tree that this state remembers (never from an emptied Redis)."""
+        if not state_id or state_id != self._marker:
+            self._marker = self.output.marker()
+            if not state_id or state_id != self._marker:
+                raise WrongState(
+                    f"Redis does not remember the sitemaps that are published for site "
+                    f"{self.site.name}: run `sitemapd restore` to take them back, or "
+                    "`sitemapd restore --discard` when they may go"
+                )
+
+    def _postpone(self, part: Partition, member: str, what: str, error: SitemapdError) -> None:
+        part.postpone(member, self.worker, RETRY_MS)
+        log.error(
+            "%s is not published and waits for %d s: %s",
+            what,
+            RETRY_MS // 1000,
+            error,
+            extra={"action": "publish_postponed", "site": self.site.name, "member": member},
+        )
