@@ -20,7 +20,8 @@ FROM python:3.11-slim
 # A number, so that Kubernetes' runAsNonRoot can see that it is not root.
 RUN groupadd --gid 10001 sitemapd \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin sitemapd \
-    && install --directory --owner=10001 --group=10001 /var/lib/sitemapd /var/lib/sitemapd/public
+    && install --directory --owner=10001 --group=10001 \
+        /var/lib/sitemapd /var/lib/sitemapd/data /var/lib/sitemapd/public
 
 COPY --from=build /opt/sitemapd /opt/sitemapd
 ENV PATH=/opt/sitemapd/bin:$PATH \

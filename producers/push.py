@@ -63,9 +63,7 @@ class Publisher:
                 )
         return sent
 
-    def push(
-        self, items: Iterable[Any], *, source: str | None = None, bulk: bool = False
-    ) -> Outcome:
+    def push(self, items: Iterable[Any], *, source: str | None = None, bulk: bool = False) -> Outcome:
         """Check decoded wire events (`sitemap_store.wire`) and append those that keep the rules.
 
         An item may be a `Refused` already (a line that could not be decoded). Refusals are

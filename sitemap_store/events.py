@@ -86,9 +86,7 @@ def decode(record: str) -> Event:
             source or None,
             None if ext == KEEP else ext,
         )
-    return Event(
-        op, loc, lastmod, changefreq, priority, when, source or None, ext, code == _URGENT_DELETE
-    )
+    return Event(op, loc, lastmod, changefreq, priority, when, source or None, ext, code == _URGENT_DELETE)
 
 
 def read_log(elements: Iterable[bytes]) -> Iterator[Logged]:

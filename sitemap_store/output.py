@@ -85,6 +85,14 @@ class Folder:
             except FileNotFoundError:
                 return None
 
+    def modified(self, name: str) -> float | None:
+        """When a published file last changed, in epoch seconds; None when there is none."""
+        with self._translated(name):
+            try:
+                return self._target(name).stat().st_mtime
+            except FileNotFoundError:
+                return None
+
     def published(self) -> list[str]:
         """The names of the published files, index files first."""
         with self._translated("."):

@@ -118,7 +118,5 @@ def _urlset_start(rows: list[Entry], style: Style) -> str:
 def _ext_xml(ext: str, style: Style) -> str:
     values: dict[str, object] = json.loads(ext)
     return "".join(
-        style.extensions[name].write(values[name])
-        for name in sorted(values)
-        if name in style.extensions
+        style.extensions[name].write(values[name]) for name in sorted(values) if name in style.extensions
     )

@@ -58,9 +58,7 @@ def encode(snapshot: Snapshot) -> bytes:
         locs, lastmods, changefreqs, priorities, ats, owners, exts = zip(*rows, strict=True)
         columns.append("loc")
         lines.extend(locs)
-        for name, column in zip(
-            _TEXT_COLUMNS, (lastmods, changefreqs, priorities, exts), strict=True
-        ):
+        for name, column in zip(_TEXT_COLUMNS, (lastmods, changefreqs, priorities, exts), strict=True):
             if any(column):
                 columns.append(name)
                 lines.extend(column)

@@ -1,40 +1,7 @@
-"""One partition's state in Redis: the store's writes, each one atomic script.
+"""One partition's state in Redis: the store's writes, each one atomic script (keys: `sitemap_store.keys`).
 
-Keys, all under the prefix ``sm:{site.p}`` (p is the partition), so that a script touches one slot:
-
-===================  ======  =====================================================  ===============  =====================
-key                  type    meaning                                                writer           bound
-===================  ======  =====================================================  ===============  =====================
-``state``            hash    id, buckets, seats, next (last shard id), logged       all              6 fields
-                             (unfolded events), index_hint
-``d:<bucket>``       hash    directory: 10-byte digest → shard id                   append, commit   256 fields on average
-                                                                                    restore          at most (linear hashing)
-``shards``           zset    the ids of the shards                                  append, commit   one a shard
-``s:<id>``           hash    a shard: section, number, index, v (version), pv       append, commit,  20 fields
-                             (published version), etag, petag, urls, dead, bytes,   published
-                             seats, lm (lastmod ms), rw (rewritten ms), file, old
-                             (names to unlink), sources, check
-``snap:<id>``        string  a shard's snapshot (`sitemap_store.snapshot`)          commit           one shard
-``log:<id>``         list    a shard's log (`sitemap_store.events`)                 append, commit   unfolded events
-``sections``         set     names of the sections that have shards                 append           one a section
-``sec:<section>``    hash    urls, shards, bytes, published (ms)                    all              4 fields
-``open``             hash    section → its open shard                               append, commit   one a section
-``numbers``          hash    section → how many shard numbers were given            append           one a section
-``due``              zset    member → not before (ms); a member is a shard id, or   all              shards + index files
-                             ``i<k>`` for index file k
-``pending``          zset    member → since when (ms) something waits to be         all              shards + index files
-                             published
-``scheduled``        hash    member → when a job was enqueued (ms)                  append, keeper   members with a job
-``leases``           hash    member → "<deadline ms> <worker>"                      claim            one a worker
-``stale``            hash    "<member> <worker>" → when that worker lost the lease  claim            leases that ran out
-``purge``            zset    shard id → when its next tombstone's time is over      commit           shards with tombstones
-``i:<k>``            hash    index file k: v, pv, petag, next (ms), check           published        5 fields
-``idx:<k>``          hash    shard id → "section number lm file" as it is listed    published        index_size fields
-``index_sizes``      hash    k → how many shards have their place in it             append, commit   one an index file
-``leaving:<k>``      zset    shard id → version of the index that drops its file    published        shards just emptied
-``stats``            hash    add, update, delete, refused, rewrites, published      all              6 fields + rules
-``rejected``         stream  the last refusals                                      reject           1,000 entries
-===================  ======  =====================================================  ===============  =====================
+Longer than most modules, since it is the list of the scripts with their arguments and answers: one
+method a script, and nothing else.
 """
 
 from __future__ import annotations
@@ -46,12 +13,15 @@ import redis
 
 from sitemap_store.connection import translated
 from sitemap_store.entries import digest
+from sitemap_store.keys import prefix
 from sitemap_store.scripts import Scripts
 from sitemap_store.site import Site
 from sitemap_store.snapshot import Snapshot, decode, encode
 
 LEASE_MS = 60_000
 """How long a worker that was not heard of keeps a shard. A dead child's leases are freed at once."""
+STUCK_MS = 40_000
+"""How long a worker may hold a lease before its supervisor kills it: less than LEASE_MS."""
 LOG_BYTES = 8 * 1024 * 1024
 """The most log that one rewrite folds; the rest comes with the next one."""
 REJECTED_MAX = 1000
@@ -125,9 +95,7 @@ class Wake(NamedTuple):
 class Partition:
     """The writes of one partition of one site. Raises Unavailable when Redis is."""
 
-    def __init__(
-        self, client: redis.Redis, site: Site, number: int, *, clock: Clock = server_clock
-    ) -> None:
+    def __init__(self, client: redis.Redis, site: Site, number: int, *, clock: Clock = server_clock) -> None:
         self.client = client
         self.site = site
         self.number = number
@@ -241,13 +209,9 @@ class Partition:
         for line in flat[1::2]:
             section, shard, lastmod, file = line.decode().split(" ")
             listing.append((section, int(shard), int(lastmod), file))
-        return IndexClaim(
-            number, now, state_id.decode(), int(version), etag.decode(), tuple(sorted(listing))
-        )
+        return IndexClaim(number, now, state_id.decode(), int(version), etag.decode(), tuple(sorted(listing)))
 
-    def index_published(
-        self, claim: IndexClaim, worker: str, etag: str, pause_ms: int
-    ) -> tuple[bool, Wake]:
+    def index_published(self, claim: IndexClaim, worker: str, etag: str, pause_ms: int) -> tuple[bool, Wake]:
         """Note that an index file is at the output; it is not rewritten for `pause_ms`."""
         status, *members = self._run(
             "index_published", worker, claim.number, claim.version, etag, claim.now, pause_ms
@@ -263,6 +227,19 @@ class Partition:
         """Take back the leases of workers that are certainly dead."""
         return self._wake(self._run("release", *workers))
 
+    def beat(self, workers: Sequence[str]) -> list[str]:
+        """Note that these workers are alive; which of them hold a lease for too long."""
+        _, stuck = self._run("beat", LEASE_MS - STUCK_MS, *workers)
+        return [name.decode() for name in stuck]
+
+    def holders(self) -> set[str]:
+        """The names of the workers that hold a lease, or lost one and were not heard of since."""
+        with translated(), self.client.pipeline(transaction=False) as pipe:
+            pipe.hvals(f"{self.prefix}:leases")
+            pipe.hkeys(f"{self.prefix}:stale")
+            leases, stale = pipe.execute()
+        return {text.decode().partition(" ")[2] for text in (*leases, *stale)}
+
     def postpone(self, member: str, worker: str, pause_ms: int) -> None:
         """Give a lease back to try again after `pause_ms`."""
         self._run("postpone", worker, member, pause_ms)
@@ -273,6 +250,10 @@ class Partition:
         while marked := self._run("recheck", total, total + step - 1):
             total += marked
         return total
+
+    def drain(self) -> int:
+        """Empty a state that never published, its unfolded events held back; -1 if it has an id."""
+        return int(self._run("drain"))
 
     def restore(
         self,
@@ -285,8 +266,12 @@ class Partition:
         etag: str,
         size: int,
         snapshot: Snapshot,
+        complete: bool,
     ) -> None:
-        """Take a published shard into this partition with its name, place and seats."""
+        """Take a published shard into this partition with its name, place and seats.
+
+        One that is not `complete` (an entry of the file was left out) is rendered again.
+        """
         self._run(
             "restore",
             section,
@@ -300,7 +285,7 @@ class Partition:
             size,
             _sources(snapshot),
             self.site.partitions,
-            self.site.shard_size,
+            0 if complete else 1,
             *[digest(loc) for loc in snapshot.entries],
         )
 
@@ -323,11 +308,6 @@ class Partition:
         return Wake(self.number, tuple(member.decode() for member in members))
 
 
-def prefix(site: str, partition: int) -> str:
-    """The prefix of a partition's keys, with their common hash tag."""
-    return f"sm:{{{site}.{partition}}}"
-
-
 def snapshot_of(claim: Claim) -> Snapshot:
     """The snapshot that a claim read."""
     return decode(claim.snapshot)
@@ -338,6 +318,4 @@ def _sources(snapshot: Snapshot) -> str:
 
 
 def _pairs(flat: Sequence[bytes]) -> dict[str, str]:
-    return {
-        name.decode(): value.decode() for name, value in zip(flat[::2], flat[1::2], strict=True)
-    }
+    return {name.decode(): value.decode() for name, value in zip(flat[::2], flat[1::2], strict=True)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import redis
 
@@ -36,9 +36,7 @@ class Store:
     def __init__(self, client: redis.Redis, site: Site, *, clock: Clock = server_clock) -> None:
         self.client = client
         self.site = site
-        self.partitions = tuple(
-            Partition(client, site, p, clock=clock) for p in range(site.partitions)
-        )
+        self.partitions = tuple(Partition(client, site, p, clock=clock) for p in range(site.partitions))
         names = site.sections.names
         self._sections = names
         self._place = {name: i + 1 for i, name in enumerate(names)}
@@ -120,7 +118,7 @@ class Store:
             if not ids:
                 return
             for shard in ids:
-                last = int(shard)
+                last = int(_bytes(shard))
                 yield last
 
     def _may_hold(self, partition: Partition, shard: int, source: str) -> bool:
@@ -138,11 +136,37 @@ class Store:
             meta, snapshot, log = pipe.execute()
         return meta, fold(decode(snapshot), read_log(log), 0).snapshot
 
+    def index_files(self) -> list[int]:
+        """The numbers of the published index files, in their order."""
+        numbers = []
+        for partition in self.partitions:
+            with translated():
+                for k in self.client.hkeys(f"{partition.prefix}:index_sizes"):
+                    if self.client.hlen(f"{partition.prefix}:idx:{int(k)}"):
+                        number = (int(k) - 1) * self.site.partitions + partition.number + 1
+                        numbers.append(number)
+        return sorted(numbers)
+
     def now(self) -> int:
         """Redis' clock in epoch milliseconds, the one that all hosts share."""
         with translated():
             seconds, micros = self.client.time()
         return int(seconds) * 1000 + int(micros) // 1000
+
+    def replay_held(self) -> list[Wake]:
+        """Append what a restore held back; returns the shards that need a job."""
+        wakes: list[Wake] = []
+        for partition in self.partitions:
+            key = f"{partition.prefix}:held"
+            while True:
+                with translated():
+                    elements = self.client.lrange(key, 0, 255)
+                if not elements:
+                    break
+                wakes += self.append(logged.event for logged in read_log(map(_bytes, elements)))
+                with translated():
+                    self.client.ltrim(key, len(elements), -1)
+        return wakes
 
     def unsettled(self, until: int) -> int:
         """How many shards and index files still hold back something appended by `until` (epoch ms)."""
@@ -156,7 +180,7 @@ class Store:
         prefix = self.partitions[0].prefix
         with translated(), self.client.pipeline(transaction=False) as pipe:
             for refusal, source in refused[-REJECTED_MAX:]:
-                fields = {
+                fields: dict[Any, Any] = {
                     "loc": _safe(refusal.loc),
                     "rule": refusal.rule,
                     "detail": _safe(refusal.detail),
@@ -169,7 +193,7 @@ class Store:
     def rejected(self, limit: int = 100) -> list[dict[str, str]]:
         """The last refusals, newest first: time (epoch ms), loc, rule, detail, source."""
         with translated():
-            rows = self.client.xrevrange(f"{self.partitions[0].prefix}:rejected", count=limit)
+            rows: Any = self.client.xrevrange(f"{self.partitions[0].prefix}:rejected", count=limit)
         return [
             {"time": name.decode().split("-")[0]}
             | {field.decode(): value.decode() for field, value in fields.items()}
@@ -182,6 +206,11 @@ def _bucket(key: bytes, buckets: int) -> int:
     size = 1 << (buckets.bit_length() - 1)
     place = int.from_bytes(key[:4], "big")
     return place % (size * 2) if place % (size * 2) < buckets else place % size
+
+
+def _bytes(value: object) -> bytes:
+    """Redis' answer as what it is: the client never decodes."""
+    return cast("bytes", value)
 
 
 def _safe(text: str) -> str:

@@ -46,15 +46,11 @@ _HOST: Final = re.compile(
 _PORT: Final = re.compile(r"0*([0-9]{1,5})")
 _BAD_TRIPLET: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 # Triplets with a lower-case digit, and those of unreserved characters.
-_CHANGED_TRIPLET: Final = (
-    "%(?:[0-9A-Fa-f][a-f]|[a-f][0-9A-F]|2[DE]|3[0-9]|[46][1-9A-F]|5[0-9AF]|7[0-9AE])"
-)
+_CHANGED_TRIPLET: Final = "%(?:[0-9A-Fa-f][a-f]|[a-f][0-9A-F]|2[DE]|3[0-9]|[46][1-9A-F]|5[0-9AF]|7[0-9AE])"
 _PATH_CHANGES: Final = re.compile(rf"{_CHANGED_TRIPLET}|[^%{_CLASS}/]+")
 _QUERY_CHANGES: Final = re.compile(rf"{_CHANGED_TRIPLET}|[^%{_CLASS}/?]+")
 _TRIPLETS: Final = tuple(f"%{byte:02X}" for byte in range(256))
-_SEGMENT_BYTES: Final = tuple(
-    chr(byte) if chr(byte) in _SEGMENT else _TRIPLETS[byte] for byte in range(256)
-)
+_SEGMENT_BYTES: Final = tuple(chr(byte) if chr(byte) in _SEGMENT else _TRIPLETS[byte] for byte in range(256))
 _SITEMAP_FILE: Final = re.compile(r"/[^/]+\.xml(?:\.gz)?/?")
 
 

@@ -27,7 +27,7 @@ def check_priority(value: object) -> str:
     Takes plain decimals ("1", "0.5", "0.50") and JSON numbers. Exact: nothing is rounded.
     Raises Refused ("priority") for anything else.
     """
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if not isinstance(value, str | int | float):
         raise _refused_priority(value, "is no number; write 0.0 to 1.0")
     if isinstance(value, str):
         text = value

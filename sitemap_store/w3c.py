@@ -63,9 +63,7 @@ def format_instant(ms: int, *, always_milliseconds: bool = False) -> str:
     except OverflowError as error:
         detail = f"{ms} ms since 1970 is outside the years 0001 to 9999."
         raise Refused(loc="", rule="lastmod", detail=detail) from error
-    text = moment.isoformat(
-        timespec="milliseconds" if always_milliseconds or ms % 1_000 else "seconds"
-    )
+    text = moment.isoformat(timespec="milliseconds" if always_milliseconds or ms % 1_000 else "seconds")
     return text.removesuffix("+00:00") + "Z"
 
 

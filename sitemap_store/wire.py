@@ -53,9 +53,7 @@ def check(item: object, site: Site, now: int, *, source: str | None = None) -> C
     `source` is the source of events that name none. Raises Refused.
     """
     if not isinstance(item, dict):
-        raise Refused(
-            loc="", rule="event", detail=f"An event is a JSON object, not {_shown(item)}."
-        )
+        raise Refused(loc="", rule="event", detail=f"An event is a JSON object, not {_shown(item)}.")
     op, raw = item.get("op"), item.get("loc")
     if op not in OPS:
         raise Refused(

@@ -1,6 +1,8 @@
 """What all tests share: Hypothesis profiles and real Redis servers."""
 
+import signal
 from collections.abc import Iterator
+from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,10 +12,17 @@ from tests.redis_server import KINDS, RedisServer, any_kind
 
 # No deadline in either: it would fail on a busy machine. How fast things are, benchmarks/ says.
 settings.register_profile("default", deadline=None)
-settings.register_profile(
-    "ci", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("ci", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ci" if needs.in_ci() else "default")
+
+
+def _interrupt(_signum: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def pytest_configure() -> None:
+    """Let SIGTERM end the run as Ctrl-C does, fixtures last, so that no server is left behind."""
+    signal.signal(signal.SIGTERM, _interrupt)
 
 
 @pytest.fixture(scope="session", params=KINDS)

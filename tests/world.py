@@ -41,9 +41,7 @@ def make_site(
     name: str = "shop",
 ) -> Site:
     """A site with small shards."""
-    rules = [
-        SectionRule(name=name, patterns=(pattern,)) for name, pattern in (sections or {}).items()
-    ]
+    rules = [SectionRule(name=name, patterns=(pattern,)) for name, pattern in (sections or {}).items()]
     return Site(
         name=name,
         rules=UrlRules(base=BASE, limits=limits),
@@ -89,8 +87,11 @@ class World:
             self.output,
             name,
             wake=self.enqueue,
-            fault=lambda point: self.fault(point),
+            fault=self._reach,
         )
+
+    def _reach(self, point: str) -> None:
+        self.fault(point)
 
     def enqueue(self, wake: Wake) -> None:
         """Put the jobs of a wake-up into the queue."""

@@ -156,9 +156,7 @@ class SitePublisher:
             self.rewrite_shard(part.number, committed[1])
         file = self._put(claim, rendered, version)
         self._fault("renamed")
-        ok, wake = part.published(
-            claim, self.worker, version, file, rendered.etag, claim.unlink
-        )
+        ok, wake = part.published(claim, self.worker, version, file, rendered.etag, claim.unlink)
         self._fault("published")
         if not ok:
             log.warning(

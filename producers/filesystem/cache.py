@@ -86,9 +86,7 @@ class Row(NamedTuple):
 
     def at(self, now: int) -> Row:
         """The row as it is at `now` (epoch milliseconds)."""
-        live = int(
-            self.loc != "" and self.opens <= now and (self.closes == 0 or now < self.closes)
-        )
+        live = int(self.loc != "" and self.opens <= now and (self.closes == 0 or now < self.closes))
         return self if live == self.live else self._replace(live=live)
 
 
@@ -160,9 +158,7 @@ class Cache:
         """What is known of the files in a folder and in those below it; of all for ""."""
         if not folder:
             return self._rows("", ())
-        return self._rows(
-            "WHERE dir = ? OR (dir > ? AND dir < ?)", (folder, folder + b"/", folder + b"0")
-        )
+        return self._rows("WHERE dir = ? OR (dir > ? AND dir < ?)", (folder, folder + b"/", folder + b"0"))
 
     def folders(self, folder: bytes = b"") -> list[bytes]:
         """The folders, from one on downwards, in which files are known."""
@@ -189,8 +185,7 @@ class Cache:
     def shared(self) -> list[str]:
         """The URLs that more than one live file maps to, sorted."""
         found = self._db.execute(
-            "SELECT loc FROM files WHERE loc <> '' AND live = 1 "
-            "GROUP BY loc HAVING count(*) > 1 ORDER BY loc"
+            "SELECT loc FROM files WHERE loc <> '' AND live = 1 GROUP BY loc HAVING count(*) > 1 ORDER BY loc"
         )
         return [each[0] for each in found]
 
@@ -219,11 +214,8 @@ class Cache:
     def counts(self) -> tuple[int, int, dict[str, int]]:
         """How many files, how many URLs, and how many files are unlisted for each reason."""
         files = self._db.execute("SELECT count(*) FROM files").fetchone()[0]
-        urls = self._db.execute(
-            "SELECT count(DISTINCT loc) FROM files WHERE loc <> '' AND live = 1"
-        ).fetchone()[0]
         why = self._db.execute("SELECT why, count(*) FROM files WHERE why <> '' GROUP BY why")
-        return int(files), int(urls), dict(why.fetchall())
+        return int(files), self.url_count(), dict(why.fetchall())
 
     def miss(self, paths: Iterable[tuple[bytes, bytes]]) -> None:
         """Note files that a scan did not find."""
@@ -240,6 +232,37 @@ class Cache:
     def forget_missed(self) -> None:
         """Believe that the files that the scan did not find are there."""
         self._db.execute("DELETE FROM temp.gone")
+
+    def missed_rows(self) -> Iterator[Row]:
+        """The rows of the files that the scan did not find."""
+        return self._rows("WHERE (dir, name) IN (SELECT dir, name FROM temp.gone)", ())
+
+    def url_count(self) -> int:
+        """How many URLs are live."""
+        return int(
+            self._db.execute("SELECT count(DISTINCT loc) FROM files WHERE loc <> '' AND live = 1").fetchone()[
+                0
+            ]
+        )
+
+    def redate(self, dates: Iterable[tuple[str, int, bytes, bytes]]) -> None:
+        """Give files another lastmod: its text and instant (epoch ms), then folder and name."""
+        # Gathered first: what a SELECT runs over can't be changed meanwhile.
+        self._db.execute("CREATE TEMP TABLE dates (lastmod, changed, dir, name)")
+        self._db.executemany("INSERT INTO temp.dates VALUES (?, ?, ?, ?)", dates)
+        self._db.execute(
+            "UPDATE files SET lastmod = d.lastmod, changed = d.changed "
+            "FROM temp.dates AS d WHERE files.dir = d.dir AND files.name = d.name"
+        )
+        self._db.execute("DROP TABLE temp.dates")
+
+    def listed(self, loc: str) -> Entry | None:
+        """What the state holds of one URL."""
+        found = self._db.execute("SELECT * FROM temp.listed WHERE loc = ?", (loc,)).fetchone()
+        if found is None:
+            return None
+        loc, lastmod, changefreq, priority, ext = found
+        return Entry(loc, lastmod, changefreq, priority, ext=ext)
 
     def load_listed(self, entries: Iterable[Entry]) -> int:
         """Take in what the site's state holds of this source, as a stream; returns how many."""
@@ -286,8 +309,10 @@ class Cache:
         )
         for *values, lastmod, changefreq, priority, ext in found:
             row = _row(values)
-            known = None if lastmod is None else Entry(row.loc, lastmod, changefreq, priority)
-            yield row, known and known._replace(ext=ext)
+            if lastmod is None:
+                yield row, None
+            else:
+                yield row, Entry(row.loc, lastmod, changefreq, priority, ext=ext)
 
     def _rows(self, where: str, values: Sequence[object]) -> Iterator[Row]:
         return map(_row, self._db.execute(f"SELECT {_ROW} FROM files {where}", tuple(values)))

@@ -20,14 +20,12 @@ class Dirty:
     Times are of a monotonic clock, in seconds.
     """
 
-    def __init__(
-        self, quiet: float, longest: float, *, clock: Callable[[], float], most: int = MOST
-    ) -> None:
+    def __init__(self, quiet: float, longest: float, *, clock: Callable[[], float], most: int = MOST) -> None:
         self._quiet = quiet
         self._longest = longest
         self._clock = clock
         self._most = most
-        # Both in the order of their times, so that the next to ripen is at the front of one of them.
+        # Both in the order of their times: the next to ripen is at the front of one of them.
         self._first: dict[bytes, float] = {}
         self._last: dict[bytes, float] = {}
         self._changed = threading.Condition()
@@ -55,7 +53,7 @@ class Dirty:
     def put_back(self, paths: Iterable[bytes]) -> None:
         """Paths that were taken and could not be dealt with are ripe again at once."""
         with self._changed:
-            again = {path: 0.0 for path in paths}
+            again = dict.fromkeys(paths, 0.0)
             self._first = again | self._first
             self._last = again | {k: v for k, v in self._last.items() if k not in again}
 

@@ -32,7 +32,7 @@ from watchdog.observers.inotify_c import (
     WatchDescriptor,
 )
 
-from sitemap_store.errors import Unavailable
+from producers.filesystem.walk import WatchLimit
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +45,6 @@ _MASK: Final = (
     | InotifyConstants.IN_ONLYDIR
     | InotifyConstants.IN_EXCL_UNLINK
 )
-
-
-class WatchLimit(Unavailable):
-    """The kernel gives this user no more inotify watches or instances."""
 
 
 class WatchTable:
@@ -192,6 +188,5 @@ def _limit(error: OSError) -> WatchLimit:
     setting = "max_user_instances" if error.errno == errno.EMFILE else "max_user_watches"
     return WatchLimit(
         what="inotify",
-        detail=f"the kernel gives no more of them ({error.strerror}): raise fs.inotify.{setting} "
-        "with sysctl",
+        detail=f"the kernel gives no more of them ({error.strerror}): raise fs.inotify.{setting} with sysctl",
     )

@@ -4,13 +4,15 @@
    the name without its suffix, `{ext}` the suffix without its dot.
 2. `{path}` loses the suffix of Markdown files always, and of all files where a slash follows it.
    `strip_extension` says otherwise.
-3. An index file is its folder's page: what stands before the first placeholder, the folder, a slash.
+3. An index file is its folder's page: what stands before the first placeholder, then the folder,
+   then a slash.
 4. Every segment is percent-encoded from its bytes: a file called `%20` is not one called ` `.
 5. Runs of slashes, which an empty `{dir}` leaves behind, become one.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import string
@@ -117,5 +119,6 @@ def _pieces(template: str) -> list[_Piece]:
 
 
 def _slash_follows_path(pieces: list[_Piece]) -> bool:
-    followers = [after.literal for piece, after in zip(pieces, pieces[1:]) if piece.field == "path"]
+    pairs = itertools.pairwise(pieces)
+    followers = [after.literal for piece, after in pairs if piece.field == "path"]
     return bool(followers) and all(literal.startswith("/") for literal in followers)

@@ -9,8 +9,36 @@ from typing import Final
 MOUNTINFO: Final = "/proc/self/mountinfo"
 # What is changed by others behind this kernel's back: servers, hypervisors and user space.
 SILENT: Final = frozenset(
-    "9p afs afp beegfs ceph cifs coda davfs drvfs fakeowner gfs2 glusterfs gpfs grpcfuse lustre "
-    "ncpfs nfs nfs4 ocfs2 osxfs prl_fs smb2 smb3 smbfs vboxsf virtiofs vmhgfs wslfs".split()
+    (
+        "9p",
+        "afs",
+        "afp",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "coda",
+        "davfs",
+        "drvfs",
+        "fakeowner",
+        "gfs2",
+        "glusterfs",
+        "gpfs",
+        "grpcfuse",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "osxfs",
+        "prl_fs",
+        "smb2",
+        "smb3",
+        "smbfs",
+        "vboxsf",
+        "virtiofs",
+        "vmhgfs",
+        "wslfs",
+    )
 )
 _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
 

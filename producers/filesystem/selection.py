@@ -1,4 +1,4 @@
-"""Which files are pages: names that never are, include and exclude patterns, `.sitemapignore` files.
+"""Which files are pages: names that never are, include and exclude patterns, `.sitemapignore`.
 
 1. Dot files, editors' backups and half-written files are never pages, whatever the patterns say.
 2. A file must match `include`, and neither it nor a folder above it may be left out.
@@ -37,9 +37,7 @@ class Selection:
 
     def __init__(self, include: tuple[str, ...], exclude: tuple[str, ...]) -> None:
         suffixes = [_SUFFIX.fullmatch(pattern) for pattern in include]
-        self._suffixes = (
-            tuple(match[1].encode() for match in suffixes if match) if all(suffixes) else None
-        )
+        self._suffixes = tuple(match[1].encode() for match in suffixes if match) if all(suffixes) else None
         self._include = GitIgnoreSpec.from_lines(include)
         self._exclude = GitIgnoreSpec.from_lines(exclude) if exclude else None
         self._ignores: dict[bytes, GitIgnoreSpec] = {}

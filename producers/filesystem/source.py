@@ -66,7 +66,7 @@ class FilesystemSource:
     debounce_max: float = 1.0
     """Seconds after which a path that is never quiet is looked at all the same."""
     max_delete: float = 0.2
-    """The share of the source's URLs, 0 to 1, that a scan may delete when it is over 100 of them."""
+    """The share of the source's URLs, 0 to 1, that a scan may delete if it is over 100 of them."""
 
     def __post_init__(self) -> None:
         try:

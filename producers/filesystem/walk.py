@@ -7,6 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from producers.filesystem.selection import IGNORE_FILE, Selection
+from sitemap_store.errors import Unavailable
+
+
+class WatchLimit(Unavailable):
+    """The kernel gives this user no more inotify watches or instances."""
 
 
 class Listed(NamedTuple):
@@ -30,7 +35,7 @@ def walk(
 
     A folder that is gone before it is listed is left out. `selection` learns the
     `.sitemapignore` files on the way. With `follow`, links are followed, except back to a folder
-    above. `watch` may raise what is to end the walk.
+    above. `watch` may raise WatchLimit, which ends the walk.
     """
     stack = [start]
     while stack:

@@ -16,9 +16,11 @@ NAMES = (
     "index_published",
     "keeper",
     "release",
+    "beat",
     "postpone",
     "recheck",
     "restore",
+    "drain",
 )
 
 

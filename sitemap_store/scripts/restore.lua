@@ -1,6 +1,7 @@
 -- Takes one published shard into an empty partition: its name, its place in the index and its URLs' seats.
 -- ARGV: 1 now, 2 section, 3 number, 4 index number k, 5 file, 6 lastmod ms, 7 etag, 8 snapshot, 9 urls,
---       10 bytes, 11 sources joined by LF, 12 partitions, 13 shard_size, 14… digests
+--       10 bytes, 11 sources joined by LF, 12 partitions, 13 whether to render it again,
+--       14… digests
 -- Returns the shard's id.
 local now, section, number, k = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local id = redis.call('HINCRBY', key('state'), 'next', 1)
@@ -16,6 +17,11 @@ redis.call('HINCRBY', key('sec:' .. section), 'bytes', ARGV[10])
 redis.call('HINCRBY', key('index_sizes'), k, 1)
 redis.call('HSET', key('idx:' .. k), id, table.concat({section, number, ARGV[6], ARGV[5]}, ' '))
 redis.call('HINCRBY', key('i:' .. k), 'v', 1)
+if ARGV[13] == '1' then
+  redis.call('HSET', key('s:' .. id), 'check', 1)
+  redis.call('ZADD', key('due'), now, id)
+  redis.call('ZADD', key('pending'), 'NX', now, id)
+end
 -- The highest number of a section is its open shard, as long as it has room.
 local counted = math.floor((number - 1) / tonumber(ARGV[12])) + 1
 if counted > tonumber(redis.call('HGET', key('numbers'), section) or 0) then

@@ -13,6 +13,9 @@ import jsonschema
 import pytest
 import yaml
 
+from sitemapd.build import build
+from sitemapd.settings import load
+
 ROOT = Path(__file__).parents[2]
 COMPOSE: Final[dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: Final[dict[str, dict[str, Any]]] = COMPOSE["services"]
@@ -46,9 +49,7 @@ SCHEMA: Final = {
                             "type": "object",
                             "required": ["condition"],
                             "additionalProperties": False,
-                            "properties": {
-                                "condition": {"enum": ["service_healthy", "service_started"]}
-                            },
+                            "properties": {"condition": {"enum": ["service_healthy", "service_started"]}},
                         },
                     },
                     "entrypoint": STRINGS,
@@ -130,9 +131,7 @@ def test_docker_compose_takes_the_file() -> None:
         subprocess.run([docker, "compose", "version"], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("Docker's compose plugin is not installed")
-    done = subprocess.run(
-        [docker, "compose", "config", "--quiet"], cwd=ROOT, capture_output=True, text=True
-    )
+    done = subprocess.run([docker, "compose", "config", "--quiet"], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -215,6 +214,18 @@ def test_the_watched_folder_is_mounted() -> None:
     (site,) = SETTINGS["sites"].values()
     (watch,) = site["watch"].values()
     assert mounts("watcher")[watch["directory"]] == ("./examples/site", False)
+
+
+def test_the_watcher_remembers_in_a_volume() -> None:
+    """What the watcher knows of the files is where a new container finds it again."""
+    assert mounts("watcher")[SETTINGS["data_dir"]] == ("watched", True)
+
+
+def test_sitemapd_takes_the_configuration() -> None:
+    """The stack's configuration has no key and no value that sitemapd refuses."""
+    parts = build(load(ROOT / "deploy" / "sitemapd.toml"))
+    assert set(parts.sites) == set(SETTINGS["sites"])
+    assert len(parts.sources["main"]) == 1
 
 
 def test_the_configuration_names_the_redis_of_the_stack() -> None:

@@ -67,9 +67,7 @@ def test_every_module_of_the_store_is_pure_or_edge() -> None:
     ],
     ids=["an old Python", "a Python without ensurepip"],
 )
-def test_make_says_what_is_wrong_with_the_python(
-    tmp_path: Path, python: str, sentence: str
-) -> None:
+def test_make_says_what_is_wrong_with_the_python(tmp_path: Path, python: str, sentence: str) -> None:
     """A Python that cannot do it ends `make run` with one sentence that says the way out."""
     make = needs.program("make", package="make")
     for name in ("Makefile", "pyproject.toml", "requirements-dev.lock"):

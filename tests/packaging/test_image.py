@@ -90,8 +90,6 @@ def test_the_image_says_when_it_is_healthy() -> None:
 
 def test_the_image_has_a_python_that_the_project_supports() -> None:
     """Both stages have the same Python, 3.11 or newer."""
-    versions = {
-        match[1] for line in instructions("FROM") if (match := re.match(r"python:3\.(\d+)-", line))
-    }
+    versions = {match[1] for line in instructions("FROM") if (match := re.match(r"python:3\.(\d+)-", line))}
     assert len(versions) == 1
     assert int(versions.pop()) >= 11

@@ -79,9 +79,7 @@ def web(prefix: Path) -> Iterator[httpx.Client]:
     port = free_port()
     log_path = prefix / "log"
     with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            command(prefix, port), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
+        process = subprocess.Popen(command(prefix, port), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         with httpx.Client(
             base_url=f"http://127.0.0.1:{port}", headers={"Accept-Encoding": "identity"}
@@ -104,9 +102,7 @@ def web(prefix: Path) -> Iterator[httpx.Client]:
 
 def test_nginx_takes_the_configuration(prefix: Path) -> None:
     """`nginx -t` has neither an error nor a warning."""
-    done = subprocess.run(
-        [*command(prefix, free_port()), "-t"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command(prefix, free_port()), "-t"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "[warn]" not in done.stderr
 

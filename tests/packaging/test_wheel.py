@@ -115,9 +115,7 @@ def test_the_wheel_names_what_it_needs(metadata: email.message.Message) -> None:
 def test_the_changelog_has_an_entry_for_this_version(metadata: email.message.Message) -> None:
     """A version is not published before its changes are written down."""
     headings = [
-        line.split()[1]
-        for line in (ROOT / "CHANGELOG.md").read_text().splitlines()
-        if line.startswith("## ")
+        line.split()[1] for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line.startswith("## ")
     ]
     assert metadata["Version"] == headings[0]
 
@@ -125,9 +123,7 @@ def test_the_changelog_has_an_entry_for_this_version(metadata: email.message.Mes
 @pytest.mark.parametrize("package", PACKAGES)
 def test_an_installed_package_is_imported_from_the_wheel(package: str, installed: Path) -> None:
     """Every package of the wheel can be imported where this tree is not."""
-    done = run_installed(
-        installed, sys.executable, "-c", f"import {package}; print({package}.__file__)"
-    )
+    done = run_installed(installed, sys.executable, "-c", f"import {package}; print({package}.__file__)")
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()).is_relative_to(installed)
 

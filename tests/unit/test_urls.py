@@ -162,6 +162,18 @@ def test_the_short_way_and_the_way_by_the_parts_agree(rest: str) -> None:
     assert outcome(RULES) == outcome(ANYWHERE)
 
 
+@pytest.mark.parametrize("start", ["https://example.com/a", "https://example.com/?a="])
+@pytest.mark.parametrize("rules", [RULES, ANYWHERE], ids=["short way", "by the parts"])
+def test_each_triplet_has_one_spelling(start: str, rules: UrlRules) -> None:
+    """Unreserved characters are decoded, all other bytes are written in upper-case hex."""
+    for byte in range(256):
+        upper = f"%{byte:02X}"
+        normal = chr(byte) if re.fullmatch("[A-Za-z0-9._~-]", chr(byte)) else upper
+        mixed = upper[:2] + upper[2].lower(), upper[:2].lower() + upper[2]
+        for spelling in (upper, upper.lower(), *mixed):
+            assert normalise(f"{start}{spelling}b", rules) == (f"{start}{normal}b", ())
+
+
 NORMAL = [
     "https://example.com/",
     "https://example.com/a+b?q=a+b",
@@ -193,6 +205,7 @@ def test_what_might_mean_another_page_is_left_alone(raw: str) -> None:
         ("https://example.com?a", "https://example.com/?a"),
         ("https://example.com:/x", "https://example.com/x"),
         ("https://example.com:0443/x", "https://example.com/x"),
+        ("https://example.com:000000443/x", "https://example.com/x"),
         ("https://EXAMPLE.com/X", "https://example.com/X"),
         ("https://ex%61mple.com/", "https://example.com/"),
         ("https://ｅxample．com/", "https://example.com/"),

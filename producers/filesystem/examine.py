@@ -1,0 +1,204 @@
+"""Looks at one file and says what its row is: what the sitemap is to say of it, or why nothing.
+
+1. A file whose size, times and inode are those of its row is unchanged and not read, unless an
+   event named it.
+2. Its front matter and head decide whether it is listed, and where; its path otherwise.
+3. The first of the source's lastmod choices that has a date gives it. `content` and `mtime` never
+   move it back, or on, for the same bytes: only a newer mtime moves `mtime` on.
+4. What can't be read keeps the row that it had. Each trouble is reported once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat as st
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from producers.filesystem.cache import Row
+from producers.filesystem.html_head import HEAD_BYTES, leads_elsewhere
+from producers.filesystem.mapping import Mapping
+from producers.filesystem.page import Facts, FrontMatterError, read_page
+from producers.filesystem.source import FilesystemSource
+from sitemap_store.errors import Refused
+from sitemap_store.site import Site
+from sitemap_store.w3c import format_instant, instant_ms
+
+_DAY_MS: Final = 86_400_000
+_CHUNK: Final = 1 << 20
+DIGEST_BYTES: Final = 8
+
+
+class Trouble(NamedTuple):
+    """Something about one file that people should know, once."""
+
+    path: bytes
+    kind: str
+    detail: str
+    refused: Refused | None = None
+
+
+class Examiner:
+    """Makes rows for one source and site. `committed` tells a path's last git commit (epoch ms)."""
+
+    def __init__(
+        self,
+        source: FilesystemSource,
+        site: Site,
+        *,
+        settle_ns: int,
+        report: Callable[[Trouble], None],
+        committed: Callable[[bytes], int | None] | None = None,
+    ) -> None:
+        self._source = source
+        self._zone = site.assume_timezone
+        self._mapping = Mapping(
+            source.url,
+            site.rules,
+            index_files=source.index_files,
+            strip_extension=source.strip_extension,
+            trailing_slash=source.trailing_slash,
+        )
+        self._settle_ns = settle_ns
+        self._report = report
+        self._committed = committed
+        self._reads = source.front_matter or source.html_head or "content" in source.lastmod
+
+    def unchanged(self, row: Row, found: os.stat_result) -> bool:
+        """Whether a file is certainly the one that its row tells of."""
+        return (
+            row.mtime == found.st_mtime_ns
+            and row.ctime == found.st_ctime_ns
+            and row.size == found.st_size
+            and row.inode == found.st_ino
+        )
+
+    def examine(
+        self,
+        root: bytes,
+        folder: bytes,
+        name: bytes,
+        found: os.stat_result,
+        old: Row | None,
+        now: int,
+    ) -> Row | None:
+        """The row of a file as it is at `now` (epoch ms); None when it is gone, or no file."""
+        path = folder + b"/" + name if folder else name
+        fresh = now * 1_000_000 - found.st_ctime_ns < self._settle_ns
+        digest, facts = b"", Facts()
+        if self._reads:
+            try:
+                read = self._read(root + b"/" + path, name)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            except OSError as error:
+                detail = f"can't be read ({error.strerror}); what was known of it stays"
+                return self._kept(old, folder, name, "unreadable", detail)
+            except FrontMatterError as error:
+                return self._kept(old, folder, name, "front matter", str(error))
+            if read is None:
+                return None
+            digest, facts, found = read
+        why, loc = facts.why, ""
+        if not why:
+            try:
+                loc = (
+                    self._mapping.at(facts.address)
+                    if facts.address
+                    else self._mapping.loc(folder, name, slug=facts.slug)
+                )
+                why = leads_elsewhere(facts.head, loc, self._mapping)
+            except Refused as refused:
+                why = "refused"
+                if old is None or old.why != why or old.digest != digest:
+                    self._report(Trouble(path, why, refused.detail, refused))
+        if facts.warnings and (old is None or old.digest != digest):
+            for warning in facts.warnings:
+                self._report(Trouble(path, "front matter", warning))
+        lastmod, by = self._lastmod(path, facts, found, digest, old, now)
+        return Row(
+            folder,
+            name,
+            found.st_size,
+            found.st_mtime_ns,
+            0 if fresh else found.st_ctime_ns,
+            found.st_ino,
+            digest,
+            "" if why else loc,
+            why,
+            lastmod,
+            by,
+            instant_ms(lastmod) if lastmod else 0,
+            facts.changefreq,
+            facts.priority,
+            facts.opens,
+            facts.closes,
+            0,
+        ).at(now)
+
+    def _read(self, path: bytes, name: bytes) -> tuple[bytes, Facts, os.stat_result] | None:
+        # Not to hang on a pipe that took the file's place.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            found = os.fstat(descriptor)
+            if not st.S_ISREG(found.st_mode):
+                return None
+            data = os.read(descriptor, _CHUNK)
+            digest = hashlib.blake2b(data, digest_size=DIGEST_BYTES)
+            while more := os.read(descriptor, _CHUNK):
+                digest.update(more)
+        finally:
+            os.close(descriptor)
+        return digest.digest(), read_page(data[:HEAD_BYTES], name, self._source, self._zone), found
+
+    def _kept(self, old: Row | None, folder: bytes, name: bytes, kind: str, detail: str) -> Row:
+        self._report(Trouble(folder + b"/" + name if folder else name, kind, detail))
+        # A row without times is never taken for unchanged, so that it is read as soon as may be.
+        return old or Row(folder, name, 0, 0, 0, 0, b"", "", kind, "", "", 0, "", "", 0, 0, 0)
+
+    def _lastmod(
+        self,
+        path: bytes,
+        facts: Facts,
+        found: os.stat_result,
+        digest: bytes,
+        old: Row | None,
+        now: int,
+    ) -> tuple[str, str]:
+        for choice in self._source.lastmod:
+            if choice == "front-matter":
+                text = next((date for date in facts.dates if _past(date, now)), "")
+            elif choice == "meta":
+                text = facts.modified if facts.modified and _past(facts.modified, now) else ""
+            elif choice == "git":
+                when = self._committed(path) if self._committed else None
+                text = _instant(when) if when else ""
+            else:
+                text = self._from_times(choice, found, digest, old, now)
+            if text:
+                return text, choice
+        return "", ""
+
+    def _from_times(
+        self, choice: str, found: os.stat_result, digest: bytes, old: Row | None, now: int
+    ) -> str:
+        when = min(found.st_mtime_ns // 1_000_000, now)
+        if old is not None and old.lastmod_by == choice and old.lastmod:
+            same = old.digest == digest if digest and old.digest else old.size == found.st_size
+            if same:
+                return _instant(max(old.changed, when)) if choice == "mtime" else old.lastmod
+            if choice == "content" and when <= old.changed:
+                when = max(now, old.changed)
+        return _instant(when)
+
+
+def _past(date: str, now: int) -> bool:
+    return instant_ms(date) <= now + _DAY_MS
+
+
+def _instant(ms: int) -> str:
+    try:
+        return format_instant(ms - ms % 1000)
+    except Refused:
+        return ""

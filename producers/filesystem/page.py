@@ -1,0 +1,136 @@
+"""What a file says of itself, from its front matter and the head of its HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping as Fields
+from typing import Final, NamedTuple
+
+from producers.filesystem.dates import date_text, instant
+from producers.filesystem.front_matter import FrontMatterError, front_matter, plain
+from producers.filesystem.html_head import Head, read_head
+from producers.filesystem.source import FilesystemSource
+from sitemap_store.errors import Refused
+from sitemap_store.values import check_changefreq, check_priority
+
+HTML: Final = (b".html", b".htm", b".xhtml", b".xht")
+_TRUE: Final = frozenset({"true", "yes", "on", "1"})
+_FALSE: Final = frozenset({"false", "no", "off", "0"})
+_LEFT_OUT: Final = ("sitemapexclude", "excludefromsitemap", "sitemapignore", "noindex")
+_OWN_LEFT_OUT: Final = ("exclude", "disable", "disabled", "noindex")
+_PUBLISHED: Final = ("publishdate", "pubdate", "date")
+_EXPIRED: Final = ("expirydate", "unpublishdate", "expires")
+
+
+class Facts(NamedTuple):
+    """Everything that a file says about its entry; empty where it says nothing."""
+
+    why: str = ""
+    """Why it is not to be listed."""
+    dates: tuple[str, ...] = ()
+    """Its front matter's dates in the order of `lastmod_fields`, each a right lastmod."""
+    modified: str = ""
+    """`article:modified_time`, as a right lastmod."""
+    changefreq: str = ""
+    priority: str = ""
+    opens: int = 0
+    closes: int = 0
+    address: str = ""
+    slug: str = ""
+    head: Head = Head()
+    warnings: tuple[str, ...] = ()
+    """What could not be made sense of, in sentences."""
+
+
+def read_page(data: bytes, name: bytes, source: FilesystemSource, zone: str | None) -> Facts:
+    """The facts in a file's bytes (its start is enough). Raises FrontMatterError."""
+    fields = front_matter(data) if source.front_matter else {}
+    facts = _from_fields(fields, source, zone) if fields else Facts()
+    if source.html_head and name.lower().endswith(HTML):
+        head = read_head(data)
+        facts = facts._replace(head=head, modified=date_text(head.modified, zone))
+    return facts
+
+
+def _from_fields(fields: Fields[str, object], source: FilesystemSource, zone: str | None) -> Facts:
+    warnings: list[str] = []
+    own, why = fields.get("sitemap"), ""
+    if isinstance(own, dict):
+        own = {plain(key): value for key, value in own.items() if isinstance(key, str)}
+        if any(_flag(own.get(key)) is True for key in _OWN_LEFT_OUT):
+            why = "sitemap"
+    elif _flag(own) is False or (isinstance(own, str) and own.lower() in ("exclude", "noindex")):
+        why = "sitemap"
+    settings: Fields[str, object] = own if isinstance(own, dict) else {}
+    if _flag(fields.get("draft")) is True or _flag(fields.get("published")) is False:
+        why = "draft"
+    elif any(_flag(fields.get(key)) is True for key in _LEFT_OUT):
+        why = "sitemap"
+    elif "noindex" in str(fields.get("robots", "")).lower():
+        why = "noindex"
+    values = [settings.get("lastmod"), *(fields.get(plain(n)) for n in source.lastmod_fields)]
+    dates = [date_text(value, zone) for value in values]
+    return Facts(
+        why=why,
+        dates=tuple(filter(None, dates)),
+        changefreq=_checked(check_changefreq, settings.get("changefreq", fields.get("changefreq")), warnings),
+        priority=_checked(check_priority, settings.get("priority"), warnings),
+        opens=_first_instant(fields, _PUBLISHED, zone),
+        closes=_first_instant(fields, _EXPIRED, zone),
+        address=_address(fields, warnings),
+        slug=_slug(fields, warnings),
+        warnings=tuple(warnings),
+    )
+
+
+def _flag(value: object) -> bool | None:
+    """True or False when a field says so, in one of the ways of YAML, TOML and JSON."""
+    if isinstance(value, bool):
+        return value
+    word = str(value).strip().lower() if isinstance(value, str | int) else ""
+    return True if word in _TRUE else False if word in _FALSE else None
+
+
+def _checked(check: Callable[[object], str], value: object, warnings: list[str]) -> str:
+    if value is None:
+        return ""
+    try:
+        return check(value)
+    except Refused as refused:
+        warnings.append(refused.detail)
+        return ""
+
+
+def _first_instant(fields: Fields[str, object], names: tuple[str, ...], zone: str | None) -> int:
+    for name in names:
+        when = instant(fields.get(name), zone)
+        if when:
+            return when
+    return 0
+
+
+def _address(fields: Fields[str, object], warnings: list[str]) -> str:
+    for name in ("permalink", "url"):
+        value = fields.get(name)
+        if not isinstance(value, str) or not value.strip():
+            continue
+        address = value.strip()
+        if not address.startswith(("/", "http://", "https://")) or "/:" in address:
+            warnings.append(f"Its {name} {address[:80]!r} is a pattern; its path decides instead.")
+            continue
+        return address
+    return ""
+
+
+def _slug(fields: Fields[str, object], warnings: list[str]) -> str:
+    value = fields.get("slug")
+    if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
+        return ""
+    slug = str(value).strip().strip("/")
+    if slug in ("", ".", ".."):
+        warnings.append(f"Its slug {value!r} is no part of an address; its path decides instead.")
+        return ""
+    return slug
+
+
+__all__ = ["Facts", "FrontMatterError", "read_page"]

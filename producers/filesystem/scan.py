@@ -1,0 +1,246 @@
+"""Looks at paths, folders and the whole tree, and hands what it finds to the ledger.
+
+Full scans and looks at dirty paths happen on one thread and take turns: between two folders of a
+scan, ripe paths are looked at. So that the scan does not take back what such a look found, the look
+tells it which folders exist (`_visited`) and which files are there after all (`found_again`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat as st
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from producers.filesystem.cache import Cache, Row
+from producers.filesystem.examine import Examiner, Trouble
+from producers.filesystem.ledger import Ledger
+from producers.filesystem.selection import IGNORE_FILE, Selection
+from producers.filesystem.source import FilesystemSource
+from producers.filesystem.walk import Listed, read_small, walk
+from sitemap_store.errors import Unavailable
+
+CHUNK: Final = 1000
+"""Rows that are remembered, or sent, at a time."""
+
+
+class RootChanged(Exception):
+    """The directory is not the one that this look began with."""
+
+
+class Scanner:
+    """One source's eyes, on one root. `root` is absolute and without links."""
+
+    def __init__(
+        self,
+        source: FilesystemSource,
+        root: bytes,
+        *,
+        selection: Selection,
+        examiner: Examiner,
+        cache: Cache,
+        ledger: Ledger,
+        report: Callable[[Trouble], None],
+        clock: Callable[[], int],
+        same_root: Callable[[], bool],
+        watch: Callable[[bytes], None] | None,
+    ) -> None:
+        self._source = source
+        self._root = root
+        self._selection = selection
+        self._examiner = examiner
+        self._cache = cache
+        self._ledger = ledger
+        self._report = report
+        self._clock = clock
+        self._same_root = same_root
+        self._watch = watch
+        self._visited: set[bytes] | None = None
+
+    def scan(self, *, send: bool, between: Callable[[], None]) -> int:
+        """Look at the whole tree; returns how many files are pages by their names.
+
+        With `send` what is new or changed is sent at once, without it only remembered. Files that
+        are gone are noted as missed in the cache and nothing more. `between` is called between
+        folders. Raises RootChanged, or Unavailable when the directory can't be read.
+        """
+        files, unread = 0, []
+        rows: list[Row] = []
+        before: list[Row | None] = []
+        self._cache.forget_missed()
+        self._visited = set()
+        try:
+            for listed in self._walk(b""):
+                if listed.error is not None:
+                    unread.append(listed.folder)
+                    self._unlisted(listed.folder, listed.error)
+                    continue
+                self._visited.add(listed.folder)
+                files += len(listed.files)
+                missed = self._compare(listed.folder, listed.files, rows, before)
+                self._cache.miss((row.dir, row.name) for row in missed)
+                if len(rows) >= CHUNK:
+                    self._flush(rows, before, send=send)
+                between()
+            self._flush(rows, before, send=send)
+            for folder in self._cache.folders():
+                if folder not in self._visited and not _is_below(folder, unread):
+                    self._cache.miss((folder, name) for name in self._cache.folder(folder))
+        finally:
+            self._visited = None
+        self._check_root()
+        return files
+
+    def look(self, paths: Iterable[bytes]) -> int:
+        """Look at paths that something happened to, and send what changed; returns the events.
+
+        Raises RootChanged before anything is sent when the directory is another one by now.
+        """
+        self._check_root()
+        sent = 0
+        rows: list[Row] = []
+        gone: list[Row] = []
+        before: list[Row | None] = []
+        covered: list[bytes] = []
+        for path in sorted(paths):  # a folder comes before what is in it
+            if _is_below(path, covered[-1:]):
+                continue
+            slash = path.rfind(b"/")
+            folder, name = path[: max(slash, 0)], path[slash + 1 :]
+            if name == IGNORE_FILE:
+                text = read_small(self._root + b"/" + path)
+                self._selection.set_ignore(folder, text)
+                sent += self._subtree(folder)
+                covered.append(folder)
+                continue
+            try:
+                found = os.stat(self._root + b"/" + path, follow_symlinks=self._source.follow_symlinks)
+            except (FileNotFoundError, NotADirectoryError):
+                found = None
+            except OSError as error:
+                self._report(Trouble(path, "unreadable", f"can't be looked at ({error.strerror})"))
+                continue
+            if found is not None and st.S_ISDIR(found.st_mode):
+                covered.append(path)
+                sent += self._subtree(path)
+                continue
+            old = self._cache.get(folder, name)
+            row = None
+            if (
+                found is not None
+                and st.S_ISREG(found.st_mode)
+                and self._selection.is_page(folder, name)
+                and self._selection.reaches(folder)
+            ):
+                row = self._examine(folder, name, found, old)
+            if row is not None:
+                rows.append(row)
+                before.append(old)
+                if self._visited is not None:
+                    self._visited.add(folder)
+            elif old is not None:
+                gone.append(old)
+            gone.extend(self._cache.below(path))  # it may have been a folder
+            if len(rows) + len(gone) >= CHUNK:
+                sent += self._send(rows, gone, before)
+        return sent + self._send(rows, gone, before)
+
+    def turn(self, now: int) -> int:
+        """Send what comes and goes by its own dates by `now` (epoch ms); returns the events."""
+        rows = self._cache.turned(now)
+        return self._ledger.change(rows, (), rows) if rows else 0
+
+    def _subtree(self, start: bytes) -> int:
+        if not self._selection.reaches(start):
+            return self._send([], list(self._cache.below(start)), [])
+        sent, unread = 0, []
+        visited: set[bytes] = set()
+        rows: list[Row] = []
+        gone: list[Row] = []
+        before: list[Row | None] = []
+        above = start[: max(start.rfind(b"/"), 0)]
+        file = self._cache.get(above, start[len(above) :].lstrip(b"/")) if start else None
+        if file is not None:
+            gone.append(file)
+        for listed in self._walk(start):
+            if listed.error is not None:
+                unread.append(listed.folder)
+                self._unlisted(listed.folder, listed.error)
+                continue
+            visited.add(listed.folder)
+            if self._visited is not None:
+                self._visited.add(listed.folder)
+            gone.extend(self._compare(listed.folder, listed.files, rows, before))
+            if len(rows) + len(gone) >= CHUNK:
+                sent += self._send(rows, gone, before)
+        for folder in self._cache.folders(start):
+            if folder not in visited and not _is_below(folder, unread):
+                gone.extend(self._cache.folder(folder).values())
+        return sent + self._send(rows, gone, before)
+
+    def _walk(self, start: bytes) -> Iterator[Listed]:
+        follow = self._source.follow_symlinks
+        return walk(self._root, start, self._selection, watch=self._watch, follow=follow)
+
+    def _compare(
+        self,
+        folder: bytes,
+        files: Iterable[tuple[bytes, os.stat_result]],
+        rows: list[Row],
+        before: list[Row | None],
+    ) -> list[Row]:
+        known = self._cache.folder(folder)
+        unchanged = self._examiner.unchanged
+        for name, found in files:
+            old = known.pop(name, None)
+            if old is not None and unchanged(old, found):
+                continue
+            row = self._examine(folder, name, found, old)
+            if row is None:
+                if old is not None:
+                    known[name] = old
+            elif row is not old:
+                rows.append(row)
+                before.append(old)
+        return list(known.values())
+
+    def _examine(self, folder: bytes, name: bytes, found: os.stat_result, old: Row | None) -> Row | None:
+        return self._examiner.examine(self._root, folder, name, found, old, self._clock())
+
+    def _flush(self, rows: list[Row], before: list[Row | None], *, send: bool) -> None:
+        if send:
+            self._send(rows, [], before)
+        elif rows:
+            self._check_root()
+            self._ledger.remember(rows)
+            rows.clear()
+            before.clear()
+
+    def _send(self, rows: list[Row], gone: list[Row], before: list[Row | None]) -> int:
+        if not rows and not gone:
+            return 0
+        self._check_root()
+        there = {(row.dir, row.name) for row in rows}
+        sent = self._ledger.change(rows, [row for row in gone if (row.dir, row.name) not in there], before)
+        rows.clear()
+        gone.clear()
+        before.clear()
+        return sent
+
+    def _unlisted(self, folder: bytes, error: OSError) -> None:
+        if not folder:
+            raise Unavailable(
+                what=f"watch.{self._source.name}.directory",
+                detail=f"{self._source.directory} can't be listed ({error.strerror}): let the user "
+                "that sitemapd runs as read it",
+            )
+        detail = f"can't be listed ({error.strerror}), so what was known of it stays"
+        self._report(Trouble(folder, "unreadable", detail))
+
+    def _check_root(self) -> None:
+        if not self._same_root():
+            raise RootChanged
+
+
+def _is_below(path: bytes, folders: Iterable[bytes]) -> bool:
+    return any(not f or path == f or path.startswith(f + b"/") for f in folders)

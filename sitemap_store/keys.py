@@ -1,0 +1,152 @@
+"""The keys of one partition in Redis: what each holds, who writes it, and what bounds it.
+
+All of a partition's keys begin with `sm:{site.p}` (p is the partition's number), one cluster hash tag, so a
+script touches one slot. docs/redis-keys.md shows this table; a test compares both with a live server.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Key(NamedTuple):
+    """One kind of key; `name` follows the prefix and a colon, `<…>` stands for what varies."""
+
+    name: str
+    type: str
+    meaning: str
+    writer: str
+    bound: str
+
+
+KEYS: Final = (
+    Key(
+        "state",
+        "hash",
+        "id, buckets, seats, next (last shard id), logged (unfolded events), index_hint",
+        "every script",
+        "6 fields",
+    ),
+    Key(
+        "d:<bucket>",
+        "hash",
+        "directory: 10-byte digest of a URL → shard id",
+        "append, commit, restore",
+        "128 fields on average, about 300 at most",
+    ),
+    Key("shards", "zset", "the ids of the shards", "append, commit, restore", "one a shard"),
+    Key(
+        "s:<id>",
+        "hash",
+        "a shard: section, number, index, v (version), pv (published version), etag, petag, "
+        "urls, dead, bytes, seats, lm (lastmod, ms), rw (rewritten, ms), file, old (names to unlink), sources, "
+        "check (compare with the output)",
+        "append, commit, published",
+        "18 fields",
+    ),
+    Key("snap:<id>", "string", "the shard's snapshot", "commit, restore", "one shard"),
+    Key(
+        "log:<id>",
+        "list",
+        "the shard's log: one element for each append",
+        "append, commit",
+        "unfolded events",
+    ),
+    Key("sections", "set", "the sections that have shards", "append, restore", "one a section"),
+    Key(
+        "sec:<section>",
+        "hash",
+        "urls, shards, bytes, published (ms)",
+        "append, commit, published",
+        "4 fields",
+    ),
+    Key("open", "hash", "section → its open shard", "append, commit, restore", "one a section"),
+    Key(
+        "numbers",
+        "hash",
+        "section → how many shard numbers were given",
+        "append, commit, restore",
+        "one a section",
+    ),
+    Key(
+        "due",
+        "zset",
+        "member → not before (ms); a member is a shard id, or i<k> for index file k",
+        "append, published, keeper",
+        "shards and index files",
+    ),
+    Key(
+        "pending",
+        "zset",
+        "member → since when (ms) something waits to be published",
+        "append, published",
+        "shards and index files",
+    ),
+    Key(
+        "scheduled",
+        "hash",
+        "member → when its job was enqueued (ms)",
+        "append, keeper, claim",
+        "members with a job",
+    ),
+    Key("leases", "hash", "member → “deadline (ms) worker”", "claim, published, release", "one a worker"),
+    Key(
+        "stale",
+        "hash",
+        "“member worker” → when that worker lost the lease (ms)",
+        "claim, release",
+        "leases that ran out",
+    ),
+    Key(
+        "purge",
+        "zset",
+        "shard id → when its next tombstone's time is over (ms)",
+        "commit",
+        "shards with tombstones",
+    ),
+    Key(
+        "i:<k>",
+        "hash",
+        "index file k: v, pv, petag, next (ms), check",
+        "published, index_published",
+        "5 fields",
+    ),
+    Key(
+        "idx:<k>",
+        "hash",
+        "shard id → “section number lastmod file” as index file k lists it",
+        "published, restore",
+        "index_size fields",
+    ),
+    Key(
+        "index_sizes",
+        "hash",
+        "k → how many shards have their place in index file k",
+        "append, commit, restore",
+        "one an index file",
+    ),
+    Key(
+        "leaving:<k>",
+        "zset",
+        "shard id → version of index file k that no longer names its old file",
+        "published, index_published",
+        "shards that were just emptied",
+    ),
+    Key("workers", "zset", "worker → when it was last seen alive (ms)", "beat", "workers of the last minute"),
+    Key("held", "list", "log elements that wait for the end of a restore", "drain", "unfolded events"),
+    Key(
+        "stats",
+        "hash",
+        "add, update, delete, refused, rewrites, published (ms)",
+        "append, published, reject",
+        "6 fields",
+    ),
+    Key(
+        "rejected", "stream", "the last refusals: loc, rule, detail, source", "reject", "about 1,000 entries"
+    ),
+)
+
+
+def prefix(site: str, partition: int) -> str:
+    """The prefix of a partition's keys, with their common hash tag."""
+    return f"sm:{{{site}.{partition}}}"

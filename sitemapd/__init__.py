@@ -1,0 +1,1 @@
+"""The command: the only place where the parts are put together."""

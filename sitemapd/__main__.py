@@ -1,0 +1,6 @@
+"""`python -m sitemapd`."""
+
+from sitemapd.cli import main
+
+if __name__ == "__main__":
+    main()

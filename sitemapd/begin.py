@@ -1,0 +1,70 @@
+"""What must hold before workers start: Redis keeps what it is told, and state and tree belong together."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+
+from sitemap_store.errors import BadSetting
+from sitemap_store.guard import Verdict, judge
+from sitemap_store.output import NotOurs
+from sitemapd.build import Parts, check_redis
+
+log = logging.getLogger(__name__)
+
+
+def begin(parts: Parts) -> None:
+    """Check everything and tie each site's state to its output. Raises BadSetting or Unavailable."""
+    if not parts.sites:
+        raise BadSetting(setting="sites", detail="no site is configured.", hint="Add one under [sites.NAME].")
+    for name in parts.sites:
+        parts.folder(name).prepare()
+    for warning in check_redis(parts):
+        log.warning("%s", warning, extra={"action": "redis_settings"})
+    for name in parts.sites:
+        _begin_site(parts, name)
+
+
+def _begin_site(parts: Parts, name: str) -> None:
+    folder, store = parts.folder(name), parts.store(name)
+    ids = {partition.state_id() for partition in store.partitions}
+    state_id = ids.pop() if len(ids) == 1 else None
+    files = folder.published()
+    try:
+        verdict = judge(state_id, folder.marker(), bool(files))
+    except NotOurs as error:
+        raise BadSetting(setting=f"sites.{name}.output", detail=f"{error}.") from error
+    if verdict is Verdict.FOREIGN:
+        raise BadSetting(
+            setting=f"sites.{name}.output",
+            detail=f"{folder.path} holds {files[0]}, which sitemapd did not write.",
+            hint="Move it away, or set another folder.",
+        )
+    if verdict is Verdict.FORGOTTEN:
+        raise BadSetting(
+            setting=f"sites.{name}",
+            detail=f"Redis does not remember the {len(files)} sitemap files in {folder.path}, so "
+            "nothing is published over them.",
+            hint="Take them back with `sitemapd restore`, or let them go with `sitemapd restore --discard`.",
+        )
+    if verdict is Verdict.GO:
+        return
+    adopt(parts, name, state_id or secrets.token_hex(8))
+    if verdict is Verdict.REPUBLISH:
+        shards = sum(partition.recheck() for partition in store.partitions)
+        log.warning(
+            "The output %s is empty: all %d shards are rendered again",
+            folder.path,
+            shards,
+            extra={"action": "republish", "site": name},
+        )
+
+
+def adopt(parts: Parts, name: str, state_id: str) -> None:
+    """Tie a site's state and its output together; of two that start at once, the first one's id wins."""
+    first, *others = parts.store(name).partitions
+    first.adopt(state_id)
+    agreed = first.state_id() or state_id
+    for partition in others:
+        partition.adopt(agreed)
+    parts.folder(name).mark(name, agreed)

@@ -1,0 +1,280 @@
+"""Settings → the parts, checked: the composition that every command shares."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import redis
+
+from producers.filesystem.source import FilesystemSource
+from producers.push import Publisher
+from sitemap_store.connection import connect, shown
+from sitemap_store.errors import BadSetting, Refused
+from sitemap_store.output import Folder
+from sitemap_store.protocol import CURRENT, STRICT
+from sitemap_store.render import Style
+from sitemap_store.sections import SectionRule, Sections
+from sitemap_store.site import Site
+from sitemap_store.store import Store
+from sitemap_store.urls import UrlRules, normalise_base
+from sitemap_store.values import check_changefreq, check_priority
+from sitemap_store.w3c import parse_lastmod
+from sitemap_store.wake import Waker
+from sitemapd.embedded import socket_of
+from sitemapd.settings import SectionSettings, Settings, SiteSettings
+
+_SITE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """The parts of one process. Connections open on first use."""
+
+    settings: Settings
+    sites: MappingProxyType[str, Site]
+    sources: MappingProxyType[str, tuple[FilesystemSource, ...]]
+
+    @cached_property
+    def client(self) -> redis.Redis:
+        """The state's Redis."""
+        return _connect(self.redis_url, "redis_url")
+
+    @cached_property
+    def queue_client(self) -> redis.Redis:
+        """The queue's Redis: a client of its own, since RQ changes time-outs."""
+        return _connect(self.settings.queue_url or self.redis_url, "queue_url")
+
+    @property
+    def redis_url(self) -> str:
+        """The state's address. Raises BadSetting when there is none."""
+        if self.settings.redis_url is not None:
+            return self.settings.redis_url
+        socket = socket_of(self.settings.data_dir)
+        if not socket.exists():
+            raise BadSetting(
+                setting="redis_url",
+                detail=f"is not set, and no `sitemapd run` keeps a Redis under {self.settings.data_dir}.",
+                hint="Set redis_url, or start `sitemapd run`.",
+            )
+        return f"unix://{socket}"
+
+    @cached_property
+    def waker(self) -> Waker:
+        """What wakes the workers."""
+        return Waker(self.queue_client)
+
+    def store(self, site: str) -> Store:
+        """A site's state."""
+        return Store(self.client, self.sites[site])
+
+    def publisher(self, site: str) -> Publisher:
+        """What takes a site's events."""
+        return Publisher(self.store(site), self.waker)
+
+    def folder(self, site: str) -> Folder:
+        """A site's output."""
+        settings = self.settings.sites[site]
+        return Folder(settings.output, sync=settings.fsync)
+
+    def site_named(self, name: str | None) -> str:
+        """The site that a command is about: the one named, or the only one. Raises BadSetting."""
+        if name is None:
+            if len(self.sites) == 1:
+                return next(iter(self.sites))
+            known = ", ".join(self.sites)
+            raise BadSetting(
+                setting="--site",
+                detail=f"there are several sites: {known}." if known else "no site is configured.",
+                hint="Name one with --site." if known else "Add one under [sites.NAME].",
+            )
+        if name not in self.sites:
+            raise BadSetting(
+                setting="--site", detail=f"there is no site {name!r}.", hint=_near(name, self.sites)
+            )
+        return name
+
+
+def build(settings: Settings) -> Parts:
+    """Check the settings as a whole and put the parts together. Raises BadSetting."""
+    sites: dict[str, Site] = {}
+    sources: dict[str, tuple[FilesystemSource, ...]] = {}
+    outputs: dict[Path, str] = {}
+    for name, site in settings.sites.items():
+        if not _SITE_NAME.fullmatch(name):
+            raise BadSetting(
+                setting=f"sites.{name}", detail="a site's name is a-z, 0-9, _ and - (40 at most)."
+            )
+        if (other := outputs.get(site.output)) is not None:
+            raise BadSetting(
+                setting=f"sites.{name}.output",
+                detail=f"{site.output} is the output of site {other} already.",
+                hint="Give each site a folder of its own.",
+            )
+        outputs[site.output] = name
+        with_prefix = f"sites.{name}."
+        try:
+            sites[name] = build_site(name, site)
+            sources[name] = tuple(
+                _source(source, options, site.output) for source, options in site.watch.items()
+            )
+        except BadSetting as error:
+            raise BadSetting(
+                setting=with_prefix + error.setting, detail=error.detail, hint=error.hint
+            ) from error
+    return Parts(settings=settings, sites=MappingProxyType(sites), sources=MappingProxyType(sources))
+
+
+def build_site(name: str, settings: SiteSettings) -> Site:
+    """One site of its settings. Raises BadSetting named within the site."""
+    limits = STRICT if settings.limits == "strict" else CURRENT
+    base = normalise_base(settings.base_url)
+    if settings.index_size > limits.sitemaps_per_index:
+        raise BadSetting(
+            setting="index_size",
+            detail=f"{settings.index_size} is over the {limits.sitemaps_per_index} sitemaps that "
+            f'an index may list under limits = "{settings.limits}".',
+        )
+    if settings.index_size * (len(base) + 200) > limits.bytes_per_index:
+        raise BadSetting(
+            setting="index_size",
+            detail=f"{settings.index_size} shards under {base[:60]} may not fit into the "
+            f"{limits.bytes_per_index} bytes of an index file.",
+        )
+    if settings.assume_timezone is not None:
+        try:
+            parse_lastmod("2026-01-01T00:00:00", assume_zone=settings.assume_timezone)
+        except Refused as refused:
+            raise BadSetting(setting="assume_timezone", detail=refused.detail) from refused
+    rules = [
+        SectionRule(name=section, patterns=options.match)
+        for section, options in settings.sections.items()
+        if options.match or section != settings.default_section
+    ]
+    for rule in rules:
+        if not rule.patterns:
+            raise BadSetting(
+                setting=f"sections.{rule.name}.match",
+                detail="is missing.",
+                hint='Say which URLs the section holds, such as match = "/blog/**".',
+            )
+    if len(rules) > 200:
+        raise BadSetting(setting="sections", detail=f"{len(rules)} are too many: 200 at most.")
+    return Site(
+        name=name,
+        rules=UrlRules(
+            base=base,
+            cross_submission=settings.cross_submission,
+            strip_query=settings.strip_query,
+            limits=limits,
+        ),
+        sections=Sections(rules, settings.default_section),
+        styles={section: _style(section, options) for section, options in settings.sections.items()},
+        limits=limits,
+        shard_size=settings.shard_size,
+        index_size=settings.index_size,
+        gzip=settings.gzip,
+        min_interval=settings.min_interval,
+        partitions=settings.partitions,
+        assume_timezone=settings.assume_timezone,
+    )
+
+
+def _style(section: str, options: SectionSettings) -> Style:
+    field = "changefreq"
+    try:
+        changefreq = check_changefreq(options.changefreq) if options.changefreq is not None else ""
+        field = "priority"
+        priority = check_priority(options.priority) if options.priority is not None else ""
+    except Refused as refused:
+        raise BadSetting(setting=f"sections.{section}.{field}", detail=refused.detail) from refused
+    return Style(changefreq=changefreq, priority=priority)
+
+
+def _source(name: str, options: dict[str, Any], output: Path) -> FilesystemSource:
+    known = {field.name: field for field in dataclasses.fields(FilesystemSource)}
+    values: dict[str, Any] = {}
+    for key, value in options.items():
+        if key not in known or key == "name":
+            raise BadSetting(
+                setting=f"watch.{name}.{key}",
+                detail="is no setting of sitemapd.",
+                hint=_near(key, [option for option in known if option != "name"]),
+            )
+        values[key] = tuple(value) if isinstance(value, list) else value
+    if "directory" not in values:
+        raise BadSetting(setting=f"watch.{name}.directory", detail="is missing.")
+    values["directory"] = Path(values["directory"])
+    if output.resolve().is_relative_to(values["directory"].resolve()):
+        inside = output.resolve().relative_to(values["directory"].resolve())
+        skip = f"/{inside}/" if str(inside) != "." else None
+        if skip is not None:
+            values["exclude"] = (*values.get("exclude", ()), skip)
+    try:
+        return FilesystemSource(name=name, **values)
+    except TypeError as error:
+        raise BadSetting(setting=f"watch.{name}", detail=f"has a value of a wrong type ({error}).") from error
+
+
+def _near(name: str, known: Any) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known)}."
+
+
+def _connect(url: str, setting: str) -> redis.Redis:
+    try:
+        return connect(url)
+    except (ValueError, redis.RedisError) as error:
+        raise BadSetting(
+            setting=setting,
+            detail=f"{shown(url)!r} is no address of a Redis ({error}).",
+            hint="Write redis://HOST:PORT/DB, rediss://… or unix:///PATH.",
+        ) from error
+
+
+def check_redis(parts: Parts) -> list[str]:
+    """See that Redis answers and keeps what it is told; warnings in sentences.
+
+    Raises BadSetting when it can't be reached, or may lose changes and that is not allowed.
+    """
+    client, address = parts.client, shown(parts.redis_url)
+    try:
+        client.ping()
+        info = client.info()
+        policy = client.config_get("maxmemory-policy").get("maxmemory-policy", "noeviction")
+        append_only = client.config_get("appendonly").get("appendonly", "yes")
+        parts.queue_client.ping()
+    except redis.ResponseError as error:
+        if "unknown command" in str(error) or "NOPERM" in str(error):
+            unseen = "This Redis does not tell its settings: see yourself that maxmemory-policy is "
+            return [unseen + "noeviction and appendonly is yes."]
+        raise BadSetting(setting="redis_url", detail=f"{address} refuses ({error}).") from error
+    except redis.RedisError as error:
+        raise BadSetting(
+            setting="redis_url",
+            detail=f"{address} can't be reached ({error}).",
+            hint="Start it, or correct the address.",
+        ) from error
+    version = tuple(int(part) for part in str(info.get("redis_version", "0")).split(".")[:2])
+    if version < (6, 2):
+        raise BadSetting(
+            setting="redis_url", detail=f"{address} is version {info['redis_version']}; 6.2 is needed."
+        )
+    wrong = []
+    if policy != "noeviction":
+        wrong.append(f"maxmemory-policy is {policy}: set it to noeviction, or keys get lost")
+    if append_only != "yes":
+        wrong.append("appendonly is no: set it to yes, or a restart loses changes")
+    if wrong and not parts.settings.allow_volatile_redis:
+        raise BadSetting(
+            setting="redis_url",
+            detail=f"the Redis at {address} may lose changes: {'; '.join(wrong)}.",
+            hint="Or accept the loss with allow_volatile_redis = true.",
+        )
+    return wrong

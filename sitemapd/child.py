@@ -1,0 +1,87 @@
+"""A worker process, as the supervisor starts it: `python -m sitemapd.child NAME`, settings on stdin."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import BinaryIO
+
+from sitemap_store.errors import SitemapdError, Unavailable
+from sitemap_store.state import Wake
+from sitemapd.build import Parts, build
+from sitemapd.faults import from_environment
+from sitemapd.logs import configure
+from sitemapd.settings import Settings, from_json
+from worker.process import run_worker
+from worker.publish import SitePublisher
+
+log = logging.getLogger(__name__)
+
+
+def command(name: str) -> list[str]:
+    """The command line of a worker process."""
+    return [sys.executable, "-m", "sitemapd.child", name]
+
+
+def spec(settings: Settings, *, as_json: bool) -> bytes:
+    """What a worker process reads from its standard input: one line."""
+    return json.dumps({"log_json": as_json, "settings": json.loads(settings.model_dump_json())}).encode()
+
+
+def publishers(parts: Parts, worker: str, fault: Callable[[str], None]) -> dict[str, SitePublisher]:
+    """What a worker rewrites with, by site."""
+
+    def wake(site: str) -> Callable[[Wake], None]:
+        def send(members: Wake) -> None:
+            try:
+                parts.waker.wake(site, [members])
+            except Unavailable as error:
+                log.warning("%s; the keeper wakes the workers later", error, extra={"action": "wake_failed"})
+
+        return send
+
+    return {
+        name: SitePublisher(
+            site,
+            parts.store(name).partitions,
+            parts.folder(name),
+            worker,
+            wake=wake(name),
+            fault=fault,
+        )
+        for name, site in parts.sites.items()
+    }
+
+
+def end_with_parent(stdin: BinaryIO) -> None:
+    """Ask this process to stop when its standard input closes: the supervisor is gone."""
+
+    def watch() -> None:
+        while stdin.read(4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
+
+
+def main() -> None:
+    """Run one worker until it is asked to stop."""
+    name = sys.argv[1]
+    start = json.loads(sys.stdin.buffer.readline())
+    configure(as_json=start["log_json"])
+    end_with_parent(sys.stdin.buffer)
+    parts = build(from_json(json.dumps(start["settings"])))
+    try:
+        run_worker(parts.queue_client, name, publishers(parts, name, from_environment(os.environ)))
+    except SitemapdError as error:
+        log.error("Worker %s ends: %s", name, error, extra={"action": "worker_failed"})
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

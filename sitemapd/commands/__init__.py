@@ -1,0 +1,1 @@
+"""The subcommands, one module for each group of them."""

@@ -1,0 +1,101 @@
+"""`sitemapd doctor`: looks at everything that can be wrong and says it in sentences."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from sitemap_store.errors import SitemapdError
+from sitemapd.cli import Context
+
+if TYPE_CHECKING:
+    from sitemap_store.output import Folder
+    from sitemapd.build import Parts
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    what: str
+    fine: bool
+    detail: str
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
+@click.pass_obj
+def doctor(context: Context, as_json: bool) -> None:
+    """Look at the configuration, Redis, the outputs and the workers; exit 1 if something is wrong."""
+    parts = context.parts
+    findings = list(_look(parts))
+    if as_json:
+        click.echo(json.dumps([finding._asdict() for finding in findings]))
+    else:
+        for what, fine, detail in findings:
+            click.echo(f"{'ok  ' if fine else 'WRONG'} {what}: {detail}")
+    if not all(finding.fine for finding in findings):
+        sys.exit(1)
+
+
+def _look(parts: Parts) -> Iterator[Finding]:
+    from sitemapd.build import check_redis
+
+    yield _packages()
+    redis = _try("redis", lambda: "; ".join(check_redis(parts)) or "keeps what it is told")
+    yield redis
+    for name in parts.sites:
+        folder = parts.folder(name)
+        yield _try(f"output of {name}", partial(_output, folder))
+        if redis.fine:
+            yield _try(f"state of {name}", partial(_state, parts, name))
+            yield _workers(parts, name)
+
+
+def _try(what: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, True, look())
+    except SitemapdError as error:
+        return Finding(what, False, str(error))
+
+
+def _output(folder: Folder) -> str:
+    folder.prepare()
+    return f"{folder.path} can be written"
+
+
+def _state(parts: Parts, name: str) -> str:
+    from sitemap_store.guard import Verdict, judge
+
+    folder = parts.folder(name)
+    ids = {partition.state_id() for partition in parts.store(name).partitions}
+    verdict = judge(ids.pop() if len(ids) == 1 else None, folder.marker(), bool(folder.published()))
+    if verdict in (Verdict.FOREIGN, Verdict.FORGOTTEN):
+        raise SitemapdError(f"{verdict.value}; see `sitemapd restore --help`")
+    return str(verdict.value)
+
+
+def _workers(parts: Parts, name: str) -> Finding:
+    from sitemapd.status import report
+
+    row = report(parts.store(name))
+    fine = row["workers"] > 0
+    detail = f"{row['workers']} alive, {row['unfolded_events']} unfolded events"
+    return Finding(f"workers of {name}", fine, detail if fine else f"{detail}: start `sitemapd worker`")
+
+
+def _packages() -> Finding:
+    """Whether another installed package hides one of ours: `worker` is a common name."""
+    here = Path(__file__).resolve().parents[2]
+    for name in ("sitemap_store", "producers", "worker"):
+        module = importlib.import_module(name)
+        place = Path(module.__file__ or "").resolve()
+        if not place.is_relative_to(here):
+            return Finding("packages", False, f"another package named {name} hides ours: {place}")
+    return Finding("packages", True, "none of ours is hidden by another of its name")

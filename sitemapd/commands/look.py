@@ -1,0 +1,133 @@
+"""Commands that look and change nothing: `wait`, `status`, `show`, `rejected`, `robots`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from datetime import UTC, datetime
+
+import click
+
+from sitemapd.cli import Context
+
+POLL_S = 0.02
+
+
+@click.command()
+@click.option("--timeout", type=float, default=60.0, show_default=True, metavar="SECONDS")
+@click.pass_obj
+def wait(context: Context, timeout: float) -> None:
+    """Return when everything appended before this call is published; exit 1 on time-out."""
+    names = [context.site_name] if context.site else list(context.parts.sites)
+    stores = [context.parts.store(name) for name in names]
+    deadline = time.monotonic() + timeout
+    untils = [store.now() for store in stores]
+    while True:
+        left = sum(store.unsettled(until) for store, until in zip(stores, untils, strict=True))
+        if left == 0:
+            return
+        if time.monotonic() >= deadline:
+            click.echo(
+                f"sitemapd: after {timeout:g} s {left} files still wait to be published; "
+                "see `sitemapd status`",
+                err=True,
+            )
+            sys.exit(1)
+        time.sleep(POLL_S)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_obj
+def status(context: Context, as_json: bool) -> None:
+    """Say how each site and section stands."""
+    from sitemapd.status import report
+
+    names = [context.site_name] if context.site else list(context.parts.sites)
+    sites = {name: report(context.parts.store(name)) for name in names}
+    if as_json:
+        click.echo(json.dumps({"sites": sites}, indent=2))
+        return
+    for name, site in sites.items():
+        click.echo(
+            f"{name}: {site['urls']:,} URLs in {site['shards']:,} shards, "
+            f"{site['due_shards']:,} due, {site['unfolded_events']:,} unfolded events, "
+            f"{site['refused']:,} refused, {site['workers']} workers, "
+            f"{site['redis_bytes_per_url'] or '-'} Redis bytes per URL"
+        )
+        for section, row in site["sections"].items():
+            click.echo(
+                f"  {section}: {row['urls']:,} URLs, {row['shards']:,} shards, "
+                f"last published {row['last_published'] or 'never'}"
+            )
+
+
+@click.command()
+@click.argument("url")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_obj
+def show(context: Context, url: str, as_json: bool) -> None:
+    """Show what is known of one URL; exit 1 when it is not listed."""
+    from sitemap_store.errors import Refused
+    from sitemap_store.urls import normalise
+    from sitemap_store.w3c import format_instant
+
+    site = context.parts.sites[context.site_name]
+    try:
+        loc = normalise(url, site.rules).loc
+    except Refused as refused:
+        click.echo(f"sitemapd: {refused.detail}", err=True)
+        sys.exit(1)
+    found = context.parts.store(site.name).find(loc)
+    if found is None:
+        click.echo(f"sitemapd: {loc} is not listed", err=True)
+        sys.exit(1)
+    entry = found.entry
+    row: dict[str, object] = {
+        "loc": entry.loc,
+        "lastmod": entry.lastmod or None,
+        "changefreq": entry.changefreq or None,
+        "priority": entry.priority or None,
+        "ext": json.loads(entry.ext) if entry.ext else {},
+        "at": format_instant(entry.at),
+        "source": entry.source or None,
+        "section": found.section,
+        "shard": found.shard,
+        "file": found.file or None,
+    }
+    if as_json:
+        click.echo(json.dumps(row))
+        return
+    for name, value in row.items():
+        if value is not None and value != {}:
+            click.echo(f"{name}: {value}")
+
+
+@click.command()
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
+@click.pass_obj
+def rejected(context: Context, limit: int, as_json: bool) -> None:
+    """List the last refused events and why, newest first."""
+    rows = context.parts.store(context.site_name).rejected(limit)
+    for row in rows:
+        moment = datetime.fromtimestamp(int(row["time"]) / 1000, UTC)
+        row["time"] = moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+    if as_json:
+        click.echo(json.dumps(rows))
+        return
+    for row in rows:
+        click.echo(f"{row['time']} {row['loc'] or '-'}: {row['detail']} [{row['rule']}]")
+
+
+@click.command()
+@click.pass_obj
+def robots(context: Context) -> None:
+    """Print the `Sitemap:` lines for robots.txt: one for each index file."""
+    name = context.site_name
+    numbers = context.parts.store(name).index_files()
+    from sitemap_store.site import index_file
+
+    for number in numbers or [1]:
+        click.echo(f"Sitemap: {context.parts.sites[name].address(index_file(number))}")

@@ -1,0 +1,61 @@
+"""Commands that put things right: `rebuild`, `restore`."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+
+import click
+
+from sitemap_store.errors import SitemapdError
+from sitemapd.cli import Context
+
+
+@click.command()
+@click.pass_obj
+def rebuild(context: Context) -> None:
+    """Render everything again from the state, replacing only what differs. The workers do it."""
+    names = [context.site_name] if context.site else list(context.parts.sites)
+    for name in names:
+        shards = sum(partition.recheck() for partition in context.parts.store(name).partitions)
+        click.echo(f"{name}: {shards} shards are compared with the output; `sitemapd wait` waits")
+
+
+@click.command()
+@click.option("--discard", is_flag=True, help="Let the published tree go and begin with what Redis holds.")
+@click.pass_obj
+def restore(context: Context, discard: bool) -> None:
+    """Take the published tree back into an empty Redis, with every URL in the shard it was in.
+
+    Events that were pushed meanwhile are kept and applied after it. Restart the workers afterwards.
+    """
+    from sitemapd.begin import adopt
+    from sitemapd.restore import discard_tree, restore_tree
+
+    name = context.site_name
+    parts = context.parts
+    store, folder = parts.store(name), parts.folder(name)
+    remembered = {partition.state_id() for partition in store.partitions} - {None}
+    if remembered and folder.marker() in remembered and not discard:
+        click.echo(f"sitemapd: Redis remembers site {name}; there is nothing to restore", err=True)
+        sys.exit(1)
+    if remembered and not discard:
+        raise SitemapdError(
+            f"Redis holds another state of site {name} than the one that published {folder.path}: "
+            "point redis_url at the right Redis, or give --discard to let the old tree go"
+        )
+    if discard:
+        files = discard_tree(folder)
+        for partition in store.partitions:
+            partition.recheck()
+        adopt(parts, name, secrets.token_hex(8))
+        click.echo(f"Removed {files} old files; what Redis holds is published in their place.")
+        return
+    restored = restore_tree(store, folder)
+    adopt(parts, name, secrets.token_hex(8))
+    wakes = store.replay_held()
+    parts.waker.wake(name, wakes)
+    click.echo(
+        f"Restored {restored.urls} URLs in {restored.shards} shards from {folder.path}."
+        + (f" {restored.skipped} entries broke a rule and were left out." if restored.skipped else "")
+    )

@@ -1,0 +1,166 @@
+"""`sitemapd run`: everything on one machine."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sitemap_store.errors import BadSetting
+from sitemapd.cli import Context
+
+if TYPE_CHECKING:
+    from sitemapd.build import Parts
+    from sitemapd.embedded import EmbeddedServer
+    from sitemapd.settings import Settings
+
+log = logging.getLogger("sitemapd")
+
+
+@click.command()
+@click.argument("directory", required=False, type=click.Path(path_type=Path))
+@click.option("--base-url", metavar="URL", help="Address of the folder that is published.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Its folder here.")
+@click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8321, show_default=True, help="0: any free one."
+)
+@click.pass_obj
+def run(
+    context: Context,
+    directory: Path | None,
+    base_url: str | None,
+    output: Path | None,
+    data_dir: Path | None,
+    host: str,
+    port: int,
+) -> None:
+    """Run everything: Redis if none is configured, workers, watchers and an HTTP server.
+
+    With --base-url and --output no configuration file is needed: one site, and DIRECTORY is watched.
+    Without them the configuration file says it all.
+    """
+    from sitemapd.build import build
+    from sitemapd.embedded import EmbeddedServer
+    from sitemapd.services import stop_on_signals
+
+    context.configure_logging()
+    settings = _settings(context, directory, base_url, output, data_dir)
+    for name in (parts := build(settings)).sites:
+        parts.folder(name).prepare()
+    if not parts.sites:
+        raise BadSetting(
+            setting="sites",
+            detail="no site is configured.",
+            hint="Give --base-url and --output, or add one under [sites.NAME].",
+        )
+    stop = stop_on_signals()
+    server = None if settings.redis_url is not None else EmbeddedServer(settings.data_dir)
+    try:
+        if server is not None:
+            server.start()
+            log.info("Redis runs at %s", server.url, extra={"action": "redis_started"})
+            _keep_running(server, stop)
+        _run(context, parts, stop, host, port, remember=base_url is not None)
+    finally:
+        stop.set()
+        if server is not None:
+            server.stop()
+    log.info("Stopped", extra={"action": "stopped"})
+
+
+def _run(context: Context, parts: Parts, stop: Event, host: str, port: int, *, remember: bool) -> None:
+    from sitemapd.begin import begin
+    from sitemapd.services import health, rescan_on_hangup, supervisor, watchers
+    from sitemapd.web import Server, application
+
+    begin(parts)
+    watching = watchers(parts)
+    rescan_on_hangup(watching)
+    supervised = supervisor(parts, as_json=context.log_json)
+    folders = {name: parts.folder(name) for name in parts.sites}
+    web = Server(application(folders, lambda: health(parts, supervised, watching)), host, port)
+    web.start()
+    for watcher in watching:
+        watcher.start()
+    if remember:
+        file = _remember(parts.settings)
+        click.echo(f"Other commands: sitemapd --config {file} status")
+    click.echo(f"Serving at {web.address}")
+    try:
+        supervised.run(stop)
+    finally:
+        for watcher in watching:
+            watcher.stop()
+        web.stop()
+
+
+def _keep_running(server: EmbeddedServer, stop: Event) -> None:
+    """Start the embedded server anew when it dies; what it acknowledged is on disk."""
+
+    def watch() -> None:
+        while not stop.wait(0.5):
+            if not server.alive():
+                log.error("Redis died and is started anew", extra={"action": "redis_died"})
+                try:
+                    server.start()
+                except BadSetting as error:
+                    log.error("%s", error, extra={"action": "redis_failed"})
+
+    Thread(target=watch, name="redis", daemon=True).start()
+
+
+def _remember(settings: Settings) -> Path:
+    """Write the flags as a configuration file into the data folder, for the other commands."""
+    (name, site), *_ = settings.sites.items()
+    lines = [
+        "# Written by `sitemapd run` from its flags, so that the other commands find the site.",
+        'data_dir = "."',
+        f"[sites.{name}]",
+        f"base_url = {json.dumps(site.base_url)}",
+        f"output = {json.dumps(str(site.output))}",
+    ]
+    for source, options in site.watch.items():
+        lines += [
+            f"[sites.{name}.watch.{source}]",
+            f"directory = {json.dumps(str(options['directory']))}",
+        ]
+    file = settings.data_dir / "sitemapd.toml"
+    file.write_text("\n".join(lines) + "\n", "utf-8")
+    return file
+
+
+def _settings(
+    context: Context,
+    directory: Path | None,
+    base_url: str | None,
+    output: Path | None,
+    data_dir: Path | None,
+) -> Settings:
+    from sitemapd.settings import DEFAULT_FILE, load
+
+    flags: dict[str, Any] = {}
+    if data_dir is not None:
+        flags["data_dir"] = data_dir.absolute()
+    if base_url is None and output is None:
+        if directory is not None:
+            raise BadSetting(
+                setting="DIRECTORY",
+                detail="a directory on the command line needs --base-url and --output too.",
+            )
+        return load(context.config or Path(DEFAULT_FILE), flags)
+    if base_url is None or output is None:
+        missing = "--base-url" if base_url is None else "--output"
+        raise BadSetting(setting=missing, detail="is missing: both are needed, or neither.")
+    site: dict[str, Any] = {"base_url": base_url, "output": output.absolute()}
+    if directory is not None:
+        site["watch"] = {"pages": {"directory": str(directory.absolute())}}
+    file = context.config
+    if file is not None:
+        raise BadSetting(setting="--config", detail="goes without --base-url and --output.")
+    return load(None, {**flags, "sites": {"main": site}})

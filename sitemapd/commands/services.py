@@ -1,0 +1,86 @@
+"""The services, one process each: `worker`, `watch`, `serve`."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from sitemap_store.errors import BadSetting
+from sitemapd.cli import Context
+
+log = logging.getLogger("sitemapd")
+
+
+@click.command()
+@click.option("--workers", type=click.IntRange(1, 64), help="Worker processes.")
+@click.pass_obj
+def worker(context: Context, workers: int | None) -> None:
+    """Run the workers: fold events, rewrite shards, publish the index. SIGTERM ends them softly."""
+    from sitemapd.begin import begin
+    from sitemapd.services import stop_on_signals, supervisor
+
+    if workers is not None:
+        context.flags["workers"] = workers
+    context.configure_logging()
+    parts = context.parts
+    begin(parts)
+    stop = stop_on_signals()
+    log.info(
+        "Working for %s with %d processes",
+        ", ".join(parts.sites),
+        parts.settings.workers,
+        extra={"action": "started"},
+    )
+    supervisor(parts, as_json=context.log_json).run(stop)
+
+
+@click.command()
+@click.option("--accept-deletes", is_flag=True, help="Let the first scan delete as much as it finds missing.")
+@click.pass_obj
+def watch(context: Context, accept_deletes: bool) -> None:
+    """Watch the configured content directories. SIGHUP compares them with the state anew."""
+    from sitemapd.build import check_redis
+    from sitemapd.services import rescan_on_hangup, stop_on_signals, watchers
+
+    context.configure_logging()
+    parts = context.parts
+    watching = watchers(parts, accept_deletes=accept_deletes)
+    if not watching:
+        raise BadSetting(
+            setting="watch",
+            detail="no content directory is configured.",
+            hint="Add one under [sites.NAME.watch.SOURCE].",
+        )
+    for warning in check_redis(parts):
+        log.warning("%s", warning, extra={"action": "redis_settings"})
+
+    stop = stop_on_signals()
+    rescan_on_hangup(watching)
+    for watcher in watching:
+        watcher.start()
+    stop.wait()
+    for watcher in watching:
+        watcher.stop()
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True)
+@click.pass_obj
+def serve(context: Context, host: str, port: int) -> None:
+    """Serve the published files and /healthz over HTTP."""
+    from sitemapd.services import health, stop_on_signals
+    from sitemapd.web import Server, application
+
+    context.configure_logging()
+    parts = context.parts
+    if not parts.sites:
+        raise BadSetting(setting="sites", detail="no site is configured.")
+    folders = {name: parts.folder(name) for name in parts.sites}
+    server = Server(application(folders, lambda: health(parts, None, [])), host, port)
+    stop = stop_on_signals()
+    server.start()
+    log.info("Serving at %s", server.address, extra={"action": "serving"})
+    stop.wait()
+    server.stop()

@@ -1,0 +1,105 @@
+"""The long-running parts, as `run`, `worker`, `watch` and `serve` start them."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from types import FrameType
+
+import redis
+from rq import Queue
+from rq.worker import BaseWorker
+
+from producers.filesystem.watcher import Watcher
+from sitemap_store.errors import SitemapdError
+from sitemap_store.wire import QUEUE
+from sitemapd.build import Parts
+from sitemapd.child import command, spec
+from worker.keeper import Beat, Keeper
+from worker.supervisor import Supervisor
+
+log = logging.getLogger(__name__)
+
+
+def stop_on_signals() -> threading.Event:
+    """An event that SIGTERM and SIGINT set."""
+    stop = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    return stop
+
+
+def rescan_on_hangup(watching: Sequence[Watcher]) -> None:
+    """Let SIGHUP compare every content directory with the state anew."""
+
+    def again(number: int, frame: FrameType | None) -> None:
+        for watcher in watching:
+            watcher.rescan()
+
+    signal.signal(signal.SIGHUP, again)
+
+
+def supervisor(parts: Parts, *, as_json: bool) -> Supervisor:
+    """The supervisor of the configured number of workers, for all sites."""
+    partitions = [partition for name in parts.sites for partition in parts.store(name).partitions]
+
+    def sweep(worker: str) -> None:
+        for name in parts.sites:
+            try:
+                parts.folder(name).sweep(worker)
+            except SitemapdError as error:
+                log.warning("%s", error, extra={"action": "sweep_failed", "site": name})
+
+    def keeper(beat: Beat) -> Keeper:
+        return Keeper(partitions, parts.waker, beat)
+
+    settings = parts.settings.model_copy(update={"redis_url": parts.redis_url})
+    return Supervisor(
+        workers=parts.settings.workers,
+        command=command,
+        spec=spec(settings, as_json=as_json),
+        keeper=keeper,
+        swept=sweep,
+    )
+
+
+def watchers(parts: Parts, *, accept_deletes: bool = False) -> list[Watcher]:
+    """A watcher for each configured content directory."""
+    return [
+        Watcher(
+            source,
+            parts.publisher(name),
+            state_dir=parts.settings.data_dir / "watch" / name,
+            accept_deletes=accept_deletes,
+        )
+        for name, sources in parts.sources.items()
+        for source in sources
+    ]
+
+
+def listening(parts: Parts, names: Sequence[str]) -> bool:
+    """Whether one of these workers waits for jobs."""
+    queue = Queue(QUEUE, connection=parts.queue_client)
+    keys = BaseWorker.all_keys(queue=queue)
+    return bool({key.rpartition(":")[2] for key in keys} & set(names))
+
+
+def health(
+    parts: Parts, supervised: Supervisor | None, watching: Sequence[Watcher]
+) -> tuple[bool, Mapping[str, object]]:
+    """Whether everything runs, and what is waited for."""
+    waits = []
+    try:
+        parts.client.ping()
+        if supervised is not None and not listening(parts, supervised.alive()):
+            waits.append("workers")
+    except (redis.RedisError, SitemapdError):
+        waits.append("redis")
+    waits += [f"watch {watcher.source.name}" for watcher in watching if not watcher.ready.is_set()]
+    return not waits, {"waiting_for": waits}

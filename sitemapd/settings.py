@@ -1,0 +1,192 @@
+"""The configuration: a TOML file, then `SITEMAPD_…` variables, then flags; the later wins.
+
+`SITEMAPD_REDIS_URL` sets `redis_url`, `SITEMAPD_SITES__SHOP__BASE_URL` a site's base_url. With
+`SITEMAPD_SECRETS_DIR` naming a folder, a file `sitemapd_redis_url` in it does the same, for secrets that
+must not be in the environment. Unknown keys are errors that name the nearest known one. Relative paths
+are relative to the configuration file's folder.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from sitemap_store.errors import BadSetting
+
+DEFAULT_FILE = "sitemapd.toml"
+_STRICT = ConfigDict(extra="forbid", frozen=True)
+
+
+class SectionSettings(BaseModel):
+    """One section: which URLs it holds and what its entries say by default."""
+
+    model_config = _STRICT
+
+    match: tuple[str, ...] = ()
+    """URL patterns; the most specific section wins."""
+    changefreq: str | None = None
+    priority: float | None = None
+
+    @field_validator("match", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+
+class SiteSettings(BaseModel):
+    """One site."""
+
+    model_config = _STRICT
+
+    base_url: str
+    """The address of the folder that the sitemaps are published at."""
+    output: Path
+    """The folder that they are written to."""
+    gzip: bool = False
+    """Publish shards as .xml.gz."""
+    limits: Literal["strict", "current"] = "strict"
+    """strict: valid under the 2008 text and today's; current: 50 MiB a file, 50,000 an index."""
+    shard_size: int = Field(1000, ge=1, le=50_000)
+    """URLs per shard."""
+    index_size: int = Field(1000, ge=1, le=50_000)
+    """Shards per index file."""
+    min_interval: float = Field(1.0, ge=0, le=3600)
+    """Seconds between two rewrites of one shard, at the least."""
+    partitions: int = Field(1, ge=1, le=256)
+    """Spreads one huge site over a Redis cluster. Fixed once the site has state."""
+    fsync: bool = True
+    """Wait for the disk at each published file."""
+    assume_timezone: str | None = None
+    """Zone of date-times that come without one, such as +01:00; without it they are refused."""
+    cross_submission: bool = False
+    """Take URLs outside base_url: their host's robots.txt must name our index."""
+    strip_query: frozenset[str] = frozenset()
+    """Query parameters to take out of URLs."""
+    default_section: str = "pages"
+    """The section of URLs that match no other."""
+    sections: dict[str, SectionSettings] = {}
+    watch: dict[str, dict[str, Any]] = {}
+    """Content directories by the name of their source; see docs/filesystem.md."""
+
+
+class Settings(BaseModel):
+    """Everything that is set, checked."""
+
+    model_config = _STRICT
+
+    redis_url: str | None = None
+    """Where the state is; left out: the server that `sitemapd run` keeps under data_dir."""
+    queue_url: str | None = None
+    """Where RQ's queue is; the same Redis by default. RQ can't use a cluster."""
+    data_dir: Path = Path(".sitemapd")
+    """Where the embedded server and the watchers keep their files."""
+    workers: int = Field(2, ge=1, le=64)
+    """Worker processes."""
+    allow_volatile_redis: bool = False
+    """Start although Redis may evict keys or keeps no append-only file: changes can then be lost."""
+    sites: dict[str, SiteSettings] = {}
+
+
+class _Loaded(BaseSettings, Settings):
+    model_config = SettingsConfigDict(
+        env_prefix="SITEMAPD_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+
+def load(file: Path | None, flags: Mapping[str, Any] | None = None) -> Settings:
+    """Read the settings of a file (None: of no file), the environment and flags.
+
+    Raises BadSetting with one sentence for the first thing that is wrong.
+    """
+    data = _read(file) if file is not None else {}
+    secrets = os.environ.get("SITEMAPD_SECRETS_DIR")
+
+    class Here(_Loaded):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            """Flags, then the environment, then secret files, then the file."""
+            of_file = InitSettingsSource(settings_cls, init_kwargs=data)
+            return init_settings, env_settings, file_secret_settings, of_file
+
+    try:
+        loaded = Here(**{"_secrets_dir": secrets, **(flags or {})})
+    except ValidationError as error:
+        raise _bad(error) from error
+    settings = Settings.model_validate(loaded.model_dump())
+    return _located(settings, file.parent if file is not None else Path())
+
+
+def from_json(text: str | bytes) -> Settings:
+    """The settings that `Settings.model_dump_json` wrote: how a worker process gets them."""
+    return Settings.model_validate_json(text)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise BadSetting(
+            setting="--config",
+            detail=f"there is no file {file}.",
+            hint="Write one with `sitemapd init`, or name another with --config.",
+        ) from error
+    except OSError as error:
+        raise BadSetting(setting="--config", detail=f"{file} can't be read ({error.strerror}).") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSetting(setting=str(file), detail=f"is not valid TOML: {error}.") from error
+
+
+def _located(settings: Settings, folder: Path) -> Settings:
+    """With paths relative to the configuration file's folder made absolute."""
+    sites = {}
+    for name, site in settings.sites.items():
+        watch = {
+            source: {**options, "directory": folder.absolute() / options["directory"]}
+            if isinstance(options.get("directory"), (str, Path))
+            else options
+            for source, options in site.watch.items()
+        }
+        sites[name] = site.model_copy(update={"output": folder.absolute() / site.output, "watch": watch})
+    return settings.model_copy(update={"data_dir": folder.absolute() / settings.data_dir, "sites": sites})
+
+
+def _bad(error: ValidationError) -> BadSetting:
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"]]
+    name = ".".join(place)
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(place[-1], _known(place[:-1]), n=1, cutoff=0.5)
+        known = ", ".join(_known(place[:-1]))
+        hint = f"Did you mean {near[0]}?" if near else f"Known here: {known}."
+        return BadSetting(setting=name, detail="is no setting of sitemapd.", hint=hint)
+    if first["type"] == "missing":
+        return BadSetting(setting=name, detail="is missing.")
+    shown = repr(first["input"])
+    message = first["msg"][:1].lower() + first["msg"][1:]
+    return BadSetting(setting=name, detail=f"{shown[:80]} is wrong: {message}.")
+
+
+def _known(place: list[str]) -> list[str]:
+    model: type[BaseModel] = Settings
+    if place[:1] == ["sites"]:
+        model = SectionSettings if place[2:3] == ["sections"] else SiteSettings
+    return list(model.model_fields)

@@ -1,0 +1,88 @@
+"""What `sitemapd status` reports of a site."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sitemap_store.connection import translated
+from sitemap_store.store import Store
+from sitemap_store.w3c import format_instant
+
+ALIVE_MS = 5000
+SAMPLES = 64
+
+
+def report(store: Store) -> dict[str, Any]:
+    """One site: urls, shards, due shards, unfolded events, refusals, workers, bytes, sections."""
+    now = store.now()
+    sections: dict[str, dict[str, Any]] = {}
+    total = {"due_shards": 0, "unfolded_events": 0, "refused": 0, "waiting_ms": 0}
+    last, workers = 0, set()
+    for partition in store.partitions:
+        prefix = partition.prefix
+        with translated(), store.client.pipeline(transaction=False) as pipe:
+            pipe.smembers(f"{prefix}:sections")
+            pipe.zcard(f"{prefix}:due")
+            pipe.hget(f"{prefix}:state", "logged")
+            pipe.hmget(f"{prefix}:stats", "refused", "published")
+            pipe.zrangebyscore(f"{prefix}:workers", now - ALIVE_MS, "+inf")
+            pipe.zrange(f"{prefix}:pending", 0, 0, withscores=True)
+            names, due, logged, (refused, published), alive, pending = pipe.execute()
+        total["due_shards"] += due
+        total["unfolded_events"] += int(logged or 0)
+        total["refused"] += int(refused or 0)
+        if pending:
+            total["waiting_ms"] = max(total["waiting_ms"], now - int(pending[0][1]))
+        last = max(last, int(published or 0))
+        workers.update(alive)
+        for name in sorted(names):
+            with translated():
+                row = store.client.hgetall(f"{prefix}:sec:{name.decode()}")
+            section = sections.setdefault(
+                name.decode(), {"urls": 0, "shards": 0, "bytes": 0, "last_published": None}
+            )
+            for field in ("urls", "shards", "bytes"):
+                section[field] += int(row.get(field.encode(), 0))
+            if moment := int(row.get(b"published", 0)):
+                text = format_instant(moment, always_milliseconds=True)
+                section["last_published"] = max(section["last_published"] or "", text)
+    urls = sum(section["urls"] for section in sections.values())
+    return {
+        "urls": urls,
+        "shards": sum(section["shards"] for section in sections.values()),
+        **total,
+        "last_published": format_instant(last, always_milliseconds=True) if last else None,
+        "workers": len(workers),
+        "redis_bytes_per_url": _bytes_per_url(store, urls),
+        "sections": dict(sorted(sections.items())),
+    }
+
+
+def _bytes_per_url(store: Store, urls: int) -> float | None:
+    """An estimate from a sample of the shards and directory buckets, on top of the small keys."""
+    if not urls:
+        return None
+    client, total = store.client, 0.0
+    for partition in store.partitions:
+        prefix = partition.prefix
+        with translated():
+            buckets = int(client.hget(f"{prefix}:state", "buckets") or 1)
+            shards = client.zcard(f"{prefix}:shards")
+            step = max(1, shards // SAMPLES)
+            with client.pipeline(transaction=False) as pipe:
+                for place in range(0, shards, step):
+                    pipe.zrange(f"{prefix}:shards", place, place)
+                ids = [row[0].decode() for row in pipe.execute() if row]
+            names = [f"{kind}:{shard}" for shard in ids for kind in ("s", "snap", "log")]
+            total += _memory(store, prefix, names) * shards / max(1, len(ids))
+            some = range(0, buckets, max(1, buckets // SAMPLES))
+            total += _memory(store, prefix, [f"d:{b}" for b in some]) * buckets / len(some)
+            total += _memory(store, prefix, ["shards", "due", "pending", "scheduled", "idx:1"])
+    return round(total / urls, 1)
+
+
+def _memory(store: Store, prefix: str, names: list[str]) -> int:
+    with store.client.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.memory_usage(f"{prefix}:{name}")
+        return sum(size or 0 for size in pipe.execute())

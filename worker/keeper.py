@@ -1,0 +1,98 @@
+"""The keeper: enqueues what is due and has no job, and says which workers are alive.
+
+Wake-ups get lost (RQ's Redis away, a producer killed between append and enqueue, a worker killed with
+a job in hand) and times come (min_interval, tombstones): all of that is in the state, and one script
+call per partition finds it. Several keepers may run; what one returns is marked as scheduled.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from sitemap_store.errors import Unavailable
+from sitemap_store.state import Partition
+from sitemap_store.wake import Waker
+
+log = logging.getLogger(__name__)
+
+LOST_IDLE_MS = 1000
+"""With an empty queue: how old a job's mark may be before the job counts as lost."""
+LOST_BUSY_MS = 60_000
+"""With jobs waiting: theirs may be among them."""
+FASTEST_S = 0.02
+SLOWEST_S = 0.2
+BEAT_S = 1.0
+
+
+class Beat(NamedTuple):
+    """Names of the workers that run, and what to do with those that hold a lease for too long."""
+
+    alive: Callable[[], Sequence[str]]
+    stuck: Callable[[Sequence[str]], None]
+
+
+class Keeper:
+    """Looks after the partitions of all sites."""
+
+    def __init__(self, partitions: Iterable[Partition], waker: Waker, beat: Beat) -> None:
+        self._partitions = tuple(partitions)
+        self._waker = waker
+        self._beat = beat
+        self._next_beat = 0.0
+        self._away = False
+
+    def tick(self) -> float:
+        """Enqueue what is due; seconds until the next tick. Redis being away is said once."""
+        try:
+            pause = self._tick()
+        except Unavailable as error:
+            if not self._away:
+                log.error("%s; waiting for it", error, extra={"action": "redis_away"})
+            self._away = True
+            return 0.5
+        if self._away:
+            log.info("Redis is back", extra={"action": "redis_back"})
+        self._away = False
+        return pause
+
+    def _tick(self) -> float:
+        lost = LOST_BUSY_MS if self._waker.waiting() else LOST_IDLE_MS
+        pause = SLOWEST_S
+        for partition in self._partitions:
+            wait, wake = partition.keep(lost_ms=lost)
+            if wake.members:
+                self._waker.wake(partition.site.name, [wake])
+            if wait is not None or wake.members:
+                pause = min(pause, max(FASTEST_S, (wait or 0) / 1000))
+        now = time.monotonic()
+        if now >= self._next_beat:
+            self._next_beat = now + BEAT_S
+            names = self._beat.alive()
+            for partition in self._partitions:
+                stuck = partition.beat(names)
+                if stuck:
+                    self._beat.stuck(stuck)
+        return pause
+
+    def release(self, workers: Sequence[str]) -> None:
+        """Free what dead workers held and enqueue it. Raises Unavailable."""
+        for partition in self._partitions:
+            wake = partition.release(workers)
+            if wake.members:
+                log.warning(
+                    "Took back %s from dead workers %s",
+                    ", ".join(wake.members),
+                    ", ".join(workers),
+                    extra={"action": "leases_released", "site": partition.site.name},
+                )
+                self._waker.wake(partition.site.name, [wake])
+
+    def leftovers(self, host: str, dead: Callable[[str], bool]) -> list[str]:
+        """Lease holders of this host that are dead, from an earlier run. Raises Unavailable."""
+        names: set[str] = set()
+        for partition in self._partitions:
+            names.update(partition.holders())
+        return sorted(name for name in names if name.startswith(f"{host}.") and dead(name))
