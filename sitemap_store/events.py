@@ -23,6 +23,11 @@ KEEP = "="
 _OP_CODES: dict[str, str] = {"add": "a", "update": "u", "delete": "d"}
 _CODE_OPS: dict[str, Op] = {"a": "add", "u": "update", "d": "delete", "x": "delete"}
 _URGENT_DELETE = "x"
+_UPDATED = (0, 1, 2, 5)
+"""Where the fields that an update may keep are in a record, after its loc."""
+_NO_MORE = (None, None, None, None, None, False)
+_AFTER_LASTMOD = 3
+"""What most adds of a bulk load say beside loc and lastmod."""
 
 
 class Event(NamedTuple):
@@ -55,38 +60,31 @@ class Logged(NamedTuple):
 def encode(event: Event) -> str:
     """The record line of an event."""
     op, loc, lastmod, changefreq, priority, at, source, ext, urgent = event
+    if op == "add" and event[_AFTER_LASTMOD:] == _NO_MORE:
+        return f"a{loc}\t{lastmod}" if lastmod else f"a{loc}"
     code = _URGENT_DELETE if urgent and op == "delete" else _OP_CODES[op]
+    when = None if at is None else str(at)
+    fields: list[str | None] = [lastmod, changefreq, priority, when, source, ext]
     if op == "update":
-        lastmod = KEEP if lastmod is None else lastmod
-        changefreq = KEEP if changefreq is None else changefreq
-        priority = KEEP if priority is None else priority
-        ext = KEEP if ext is None else ext
-    return (
-        f"{code}{loc}\t{lastmod or ''}\t{changefreq or ''}\t{priority or ''}"
-        f"\t{'' if at is None else at}\t{source or ''}\t{ext or ''}"
-    ).rstrip("\t")
+        for place in _UPDATED:
+            fields[place] = KEEP if fields[place] is None else fields[place]
+    return "\t".join([code + loc, *(field or "" for field in fields)]).rstrip("\t")
 
 
 def decode(record: str) -> Event:
     """The event of a record line that `encode` wrote."""
-    code = record[0]
-    fields = record[1:].split("\t")
-    fields += [""] * (7 - len(fields))
-    loc, lastmod, changefreq, priority, at, source, ext = fields
+    code, loc, *fields = record[0], *record[1:].split("\t")
+    if code == "a" and len(fields) <= 1:
+        return Event("add", loc, fields[0] if fields else "")
+    fields += [""] * (6 - len(fields))
+    lastmod, changefreq, priority, at, source, ext = fields
     when = int(at) if at else None
     op = _CODE_OPS[code]
     if op == "update":
-        return Event(
-            op,
-            loc,
-            None if lastmod == KEEP else lastmod,
-            None if changefreq == KEEP else changefreq,
-            None if priority == KEEP else priority,
-            when,
-            source or None,
-            None if ext == KEEP else ext,
-        )
-    return Event(op, loc, lastmod, changefreq, priority, when, source or None, ext, code == _URGENT_DELETE)
+        kept = [None if fields[place] == KEEP else fields[place] for place in _UPDATED]
+        return Event(op, loc, kept[0], kept[1], kept[2], when, source or None, kept[3])
+    urgent = code == _URGENT_DELETE
+    return Event(op, loc, lastmod, changefreq, priority, when, source or None, ext, urgent)
 
 
 def read_log(elements: Iterable[bytes]) -> Iterator[Logged]:

@@ -47,8 +47,11 @@ def fold(snapshot: Snapshot, log: Iterable[Logged], now: int) -> Folded:
     lost = 0
     for event, appended in log:
         loc = event.loc
-        entry, grave = entries.get(loc), graves.get(loc)
         seen.add(loc)
+        entry, grave = entries.get(loc), graves.get(loc)
+        if entry is None and grave is None and event.op != "delete":
+            entries[loc] = _added(event, appended if event.at is None else event.at)
+            continue
         if grave and event.op != "delete" and grave.source not in ("", event.source or ""):
             grave = None
         known_at = entry.at if entry else grave.at if grave else 0
@@ -70,21 +73,14 @@ def fold(snapshot: Snapshot, log: Iterable[Logged], now: int) -> Folded:
         if grave.until <= now:
             del graves[loc]
             seen.add(loc)
-    freed = tuple(sorted(loc for loc in seen if loc not in entries and loc not in graves))
+    freed = tuple(sorted(seen.difference(entries, graves)))
     purge_at = min((grave.until for grave in graves.values()), default=None)
     return Folded(Snapshot(entries, graves), freed, lost, purge_at)
 
 
 def _added(event: Event, at: int) -> Entry:
-    return Entry(
-        event.loc,
-        event.lastmod or "",
-        event.changefreq or "",
-        event.priority or "",
-        at,
-        event.source or "",
-        event.ext or "",
-    )
+    _op, loc, lastmod, changefreq, priority, _at, source, ext, _urgent = event
+    return Entry(loc, lastmod or "", changefreq or "", priority or "", at, source or "", ext or "")
 
 
 def _updated(entry: Entry | None, event: Event, at: int) -> Entry:

@@ -23,9 +23,9 @@ KEYS: Final = (
     Key(
         "state",
         "hash",
-        "id, buckets, seats, next (last shard id), logged (unfolded events), index_hint",
+        "id, buckets, seats, next (last shard id), logged (unfolded events), index_hint, restoring",
         "every script",
-        "6 fields",
+        "7 fields",
     ),
     Key(
         "d:<bucket>",
@@ -39,8 +39,8 @@ KEYS: Final = (
         "s:<id>",
         "hash",
         "a shard: section, number, index, v (version), pv (published version), etag, petag, "
-        "urls, dead, bytes, seats, lm (lastmod, ms), rw (rewritten, ms), file, old (names to unlink), sources, "
-        "check (compare with the output)",
+        "urls, dead, bytes, seats, lm (lastmod, ms), rw (rewritten, ms), file, old (names to unlink), "
+        "sources, check (compare with the output)",
         "append, commit, published",
         "18 fields",
     ),
@@ -133,7 +133,9 @@ KEYS: Final = (
         "shards that were just emptied",
     ),
     Key("workers", "zset", "worker → when it was last seen alive (ms)", "beat", "workers of the last minute"),
-    Key("held", "list", "log elements that wait for the end of a restore", "drain", "unfolded events"),
+    Key(
+        "held", "list", "log elements that wait for the end of a restore", "append, drain", "unfolded events"
+    ),
     Key(
         "stats",
         "hash",

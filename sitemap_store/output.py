@@ -56,20 +56,22 @@ class Folder:
         with self._translated(name):
             if _same(target, data):
                 return False
-            temp = self.path / f"{_TEMP}{worker}@{name}.tmp"
-            try:
-                with open(temp, "wb", opener=_create) as file:
-                    file.write(data)
-                    if self._sync:
-                        file.flush()
-                        os.fsync(file.fileno())
-                os.replace(temp, target)
-            except BaseException:
-                with suppress(OSError):
-                    temp.unlink()
-                raise
-            self._sync_folder()
+            self._replace(target, data, self.path / f"{_TEMP}{worker}@{name}.tmp")
             return True
+
+    def _replace(self, target: Path, data: bytes, temp: Path) -> None:
+        try:
+            with open(temp, "wb", opener=_create) as file:
+                file.write(data)
+                if self._sync:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(temp, target)
+        except BaseException:
+            with suppress(OSError):
+                temp.unlink()
+            raise
+        self._sync_folder()
 
     def remove(self, name: str) -> None:
         """Remove a published file; one that is gone already is fine."""
@@ -116,11 +118,8 @@ class Folder:
     def mark(self, site: str, state_id: str) -> None:
         """Write the marker of a state."""
         text = json.dumps({"site": site, "state": state_id}) + "\n"
-        temp = self.path / f"{_TEMP}marker-{os.getpid()}.tmp"
         with self._translated(MARKER):
-            temp.write_text(text, "utf-8")
-            os.replace(temp, self.path / MARKER)
-            self._sync_folder()
+            self._replace(self.path / MARKER, text.encode(), self.path / f"{_TEMP}marker-{os.getpid()}.tmp")
 
     def sweep(self, worker: str) -> None:
         """Remove the temp files of a worker that is dead."""

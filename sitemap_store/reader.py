@@ -72,8 +72,14 @@ def _parse(data: bytes, root_name: str) -> etree._Element:
     # A raw "<!DOCTYPE" can't be text, and a NUL says that the file is not the UTF-8 it has to be.
     if b"<!DOCTYPE" in xml or b"\x00" in xml:
         raise Unreadable("it has a DOCTYPE, which no sitemap needs, or is not UTF-8")
+    # Always read as UTF-8, which a sitemap has to be: whatever it declares can't hide a DOCTYPE from us.
     parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False, remove_comments=True
+        encoding="utf-8",
+        resolve_entities=False,
+        no_network=True,
+        huge_tree=False,
+        load_dtd=False,
+        remove_comments=True,
     )
     try:
         root = etree.fromstring(xml, parser)

@@ -6,7 +6,8 @@ method a script, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import redis
@@ -24,6 +25,8 @@ STUCK_MS = 40_000
 """How long a worker may hold a lease before its supervisor kills it: less than LEASE_MS."""
 LOG_BYTES = 8 * 1024 * 1024
 """The most log that one rewrite folds; the rest comes with the next one."""
+PUT_OFF_MS = 60_000
+"""More than a rewrite is ever put off for another reason than the site's min_interval."""
 REJECTED_MAX = 1000
 
 Clock = Callable[[], int]
@@ -104,9 +107,10 @@ class Partition:
         self._scripts = Scripts(client)
         self._interval = round(site.min_interval * 1000)
 
-    def append(self, sections: Sequence[str], events: Iterable[bytes], *, delay_ms: int = 0) -> Wake:
-        """Append packed events (`pack`); when it returns they are as durable as Redis makes them.
+    def append(self, events: Mapping[str, Sequence[bytes | str]], *, delay_ms: int = 0) -> Wake:
+        """Append events; when it returns they are as durable as Redis makes them.
 
+        `events` has for each section its events' digests and records in turn.
         A shard that turns due is not rewritten before `delay_ms` have passed.
         """
         site = self.site
@@ -118,8 +122,8 @@ class Partition:
             site.partitions,
             self.number,
             delay_ms,
-            "\n".join(sections),
-            *events,
+            "\n".join(f"{len(pairs) // 2} {section}" for section, pairs in events.items()),
+            *chain.from_iterable(events.values()),
         )
         return self._wake(found)
 
@@ -178,9 +182,17 @@ class Partition:
         return int(reply[1]), int(reply[2]) if reply[2] else None
 
     def published(
-        self, claim: Claim, worker: str, version: int, file: str, etag: str, unlinked: Iterable[str]
+        self,
+        claim: Claim,
+        worker: str,
+        version: int,
+        file: str,
+        etag: str,
+        unlinked: Iterable[str],
+        *,
+        wrote: bool,
     ) -> tuple[bool, Wake]:
-        """Note that a version is at the output, and give the lease back.
+        """Note that a version is at the output (`wrote`: its bytes were not there before), free the lease.
 
         False when the lease had been lost: the shard is then rendered once more.
         """
@@ -194,6 +206,7 @@ class Partition:
             self._interval,
             claim.now,
             " ".join(unlinked),
+            "1" if wrote else "",
         )
         members = [f"i{int(index)}"] if index else []
         members += [str(claim.id)] if again else []
@@ -220,7 +233,8 @@ class Partition:
 
     def keep(self, *, lost_ms: int, limit: int = 1000) -> tuple[int | None, Wake]:
         """What is due and has no job, now marked as having one; and ms until the next comes due."""
-        wait, *members = self._run("keeper", lost_ms, limit)
+        put_off = max(self._interval, PUT_OFF_MS)
+        wait, *members = self._run("keeper", lost_ms, limit, put_off, LEASE_MS)
         return (None if wait < 0 else int(wait)), self._wake(members)
 
     def release(self, workers: Sequence[str]) -> Wake:
@@ -252,7 +266,10 @@ class Partition:
         return total
 
     def drain(self) -> int:
-        """Empty a state that never published, its unfolded events held back; -1 if it has an id."""
+        """Empty a state that never published, its unfolded events held back; -1 if it has an id.
+
+        What is appended from now on is held back too, until the state gets its id (`adopt`).
+        """
         return int(self._run("drain"))
 
     def restore(
@@ -270,6 +287,7 @@ class Partition:
     ) -> None:
         """Take a published shard into this partition with its name, place and seats.
 
+        The shards of a section come in the order of their numbers; one that is here already is left alone.
         One that is not `complete` (an entry of the file was left out) is rendered again.
         """
         self._run(
@@ -296,9 +314,11 @@ class Partition:
         return value.decode() if isinstance(value, bytes) else None
 
     def adopt(self, state_id: str) -> None:
-        """Give the state its id, if it has none."""
-        with translated():
-            self.client.hsetnx(f"{self.prefix}:state", "id", state_id)
+        """Give the state its id, if it has none; a restore is then over."""
+        with translated(), self.client.pipeline(transaction=True) as pipe:
+            pipe.hsetnx(f"{self.prefix}:state", "id", state_id)
+            pipe.hdel(f"{self.prefix}:state", "restoring")
+            pipe.execute()
 
     def _run(self, name: str, *args: Any) -> Any:
         with translated():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, cast
 
 import redis
@@ -37,9 +38,6 @@ class Store:
         self.client = client
         self.site = site
         self.partitions = tuple(Partition(client, site, p, clock=clock) for p in range(site.partitions))
-        names = site.sections.names
-        self._sections = names
-        self._place = {name: i + 1 for i, name in enumerate(names)}
 
     def append(self, events: Iterable[Event], *, delay_ms: int = 0) -> list[Wake]:
         """Append checked events in their order; what was appended when it returns is never lost.
@@ -47,52 +45,56 @@ class Store:
         Returns the shards that need a job now (`sitemap_store.wake`). Their rewrite waits for
         `delay_ms`, which spares half of the rewrites of a bulk load.
         """
-        batches: list[list[bytes]] = [[] for _ in self.partitions]
+        find, partition_of = self.site.sections.find, self.site.partition
         wakes: list[Wake] = []
-        find, place, many = self.site.sections.find, self._place, len(batches) > 1
-        for event in events:
-            loc = event.loc
-            key = digest(loc)
-            batch = batches[self.site.partition(key)] if many else batches[0]
-            batch.append(b"%b%c%b" % (key, place[find(loc)], encode(event).encode()))
-            if len(batch) >= BATCH:
-                self._flush(batches, wakes, delay_ms, only=batch)
-        self._flush(batches, wakes, delay_ms)
+        stream = iter(events)
+        while batch := list(islice(stream, BATCH)):
+            parts: list[dict[str, list[bytes | str]]] = [{} for _ in self.partitions]
+            for event in batch:
+                key = digest(event.loc)
+                part = parts[partition_of(key)]
+                section = find(event.loc)
+                pairs = part.get(section)
+                if pairs is None:
+                    pairs = part[section] = []
+                pairs.append(key)
+                pairs.append(encode(event))
+            for partition, part in zip(self.partitions, parts, strict=True):
+                if part:
+                    wake = partition.append(part, delay_ms=delay_ms)
+                    if wake.members:
+                        wakes.append(wake)
         return wakes
-
-    def _flush(
-        self,
-        batches: list[list[bytes]],
-        wakes: list[Wake],
-        delay_ms: int,
-        only: list[bytes] | None = None,
-    ) -> None:
-        for partition, batch in zip(self.partitions, batches, strict=True):
-            if batch and (only is None or only is batch):
-                wake = partition.append(self._sections, batch, delay_ms=delay_ms)
-                batch.clear()
-                if wake.members:
-                    wakes.append(wake)
 
     def find(self, loc: str) -> Found | None:
         """The entry of a normalised loc; None when the site does not list it."""
         key = digest(loc)
         partition = self.partitions[self.site.partition(key)]
-        prefix = partition.prefix
-        with translated():
-            buckets = int(self.client.hget(f"{prefix}:state", "buckets") or 1)
-            for n in (buckets, buckets + 1):
-                shard = self.client.hget(f"{prefix}:d:{_bucket(key, n)}", key)
-                if shard is not None:
-                    break
-        if shard is None:
-            return None
-        meta, state = self._peek(partition, int(shard))
-        entry = state.entries.get(loc)
-        if entry is None:
-            return None
-        section = meta.get(b"section", b"").decode()
-        return Found(entry, section, int(shard), meta.get(b"file", b"").decode())
+        seat = self._seat(partition, key)
+        while seat is not None:
+            meta, state = self._peek(partition, seat)
+            entry = state.entries.get(loc)
+            if entry is not None:
+                section = meta.get(b"section", b"").decode()
+                return Found(entry, section, seat, meta.get(b"file", b"").decode())
+            # A split may have moved it between the two looks.
+            before, seat = seat, self._seat(partition, key)
+            if seat == before:
+                return None
+        return None
+
+    def _seat(self, partition: Partition, key: bytes) -> int | None:
+        """The shard of a digest; a directory that grows meanwhile is looked at again."""
+        buckets = 0
+        while True:
+            with translated():
+                before, state = buckets, self.client.hget(f"{partition.prefix}:state", "buckets")
+                buckets = int(state or 1)
+                if buckets == before:
+                    return None
+                shard = self.client.hget(f"{partition.prefix}:d:{_bucket(key, buckets)}", key)
+            if shard is not None:
+                return int(shard)
 
     def listing(self, source: str | None = None) -> Iterator[Entry]:
         """The entries of a source (None: of all), unfolded events included, a shard at a time.
@@ -122,7 +124,7 @@ class Store:
                 yield last
 
     def _may_hold(self, partition: Partition, shard: int, source: str) -> bool:
-        with translated(), self.client.pipeline(transaction=False) as pipe:
+        with translated(), self.client.pipeline(transaction=True) as pipe:
             pipe.hget(f"{partition.prefix}:s:{shard}", "sources")
             pipe.llen(f"{partition.prefix}:log:{shard}")
             sources, waiting = pipe.execute()
@@ -154,7 +156,11 @@ class Store:
         return int(seconds) * 1000 + int(micros) // 1000
 
     def replay_held(self) -> list[Wake]:
-        """Append what a restore held back; returns the shards that need a job."""
+        """Append what a restore held back; returns the shards that need a job.
+
+        Each event counts as having happened when it first came, so one that came after the restore,
+        or a second replay after a crash, can't be undone by it.
+        """
         wakes: list[Wake] = []
         for partition in self.partitions:
             key = f"{partition.prefix}:held"
@@ -163,7 +169,10 @@ class Store:
                     elements = self.client.lrange(key, 0, 255)
                 if not elements:
                     break
-                wakes += self.append(logged.event for logged in read_log(map(_bytes, elements)))
+                wakes += self.append(
+                    event if event.at is not None else event._replace(at=appended)
+                    for event, appended in read_log(map(_bytes, elements))
+                )
                 with translated():
                     self.client.ltrim(key, len(elements), -1)
         return wakes
@@ -173,6 +182,7 @@ class Store:
         with translated(), self.client.pipeline(transaction=False) as pipe:
             for partition in self.partitions:
                 pipe.zcount(f"{partition.prefix}:pending", "-inf", until)
+                pipe.exists(f"{partition.prefix}:held")
             return sum(pipe.execute())
 
     def reject(self, refused: Sequence[tuple[Refused, str]]) -> None:

@@ -27,9 +27,10 @@ _UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345
 _SEGMENT: Final = _UNRESERVED + "!$&'()*+,;=:@"
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _SHOWN: Final = 120  # characters of a refused value that a sentence quotes
+_KEPT: Final = 2_048  # characters of a refused URL that its refusal keeps
+_BASE_HINT: Final = "Write the address of the folder, such as https://shop.example.com/"
 _HOST_MAX: Final = 253
-# UTS 46 may drop characters, so a host's raw form may be longer than the host.
-_RAW_HOST_MAX: Final = 4 * _HOST_MAX
+_RAW_HOST_MAX: Final = 4 * _HOST_MAX  # UTS 46 may drop characters
 
 _CLASS: Final = re.escape(_SEGMENT)
 _KEPT_TRIPLET: Final = "%(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|[46]0|5[B-E]|7[BCDF])"
@@ -51,7 +52,7 @@ _PATH_CHANGES: Final = re.compile(rf"{_CHANGED_TRIPLET}|[^%{_CLASS}/]+")
 _QUERY_CHANGES: Final = re.compile(rf"{_CHANGED_TRIPLET}|[^%{_CLASS}/?]+")
 _TRIPLETS: Final = tuple(f"%{byte:02X}" for byte in range(256))
 _SEGMENT_BYTES: Final = tuple(chr(byte) if chr(byte) in _SEGMENT else _TRIPLETS[byte] for byte in range(256))
-_SITEMAP_FILE: Final = re.compile(r"/[^/]+\.xml(?:\.gz)?/?")
+_SITEMAP_FILE: Final = re.compile(r".*/[^/]+\.xml(?:\.gz)?/?")
 
 
 class Normalised(NamedTuple):
@@ -81,15 +82,10 @@ class UrlRules:
         # The location rule is a prefix test: without the "/" it would let other hosts in.
         normal = normalise_base(self.base)
         if normal != self.base:
-            raise BadSetting(
-                setting="base_url",
-                detail=f"{_shown(self.base)} is not in its normal form.",
-                hint=f"Write {normal}",
-            )
+            raise _bad_base(f"{_shown(self.base)} is not in its normal form.", f"Write {normal}")
         longest = self.limits.loc_max - len(self.base)
         if longest < 0:
-            detail = f"{_shown(self.base)} is longer than any URL in a sitemap may be."
-            raise BadSetting(setting="base_url", detail=detail)
+            raise _bad_base(f"{_shown(self.base)} is longer than any URL in a sitemap may be.")
         shortest = max(0, self.limits.loc_min - len(self.base))
         characters = f"[{_CLASS}/]" if self.strip_query else f"[{_CLASS}/?]"
         plain = re.compile(
@@ -129,21 +125,16 @@ def normalise_base(url: object) -> str:
 
     Raises BadSetting (setting "base_url") for what is no http(s) address of a folder.
     """
-    hint = "Write the address of the folder, such as https://shop.example.com/"
     if not isinstance(url, str):
-        detail = f"must be text, not {type(url).__name__}."
-        raise BadSetting(setting="base_url", detail=detail, hint=hint)
+        raise _bad_base(f"must be text, not {type(url).__name__}.")
     try:
         parts = _parts(url)
     except Refused as refused:
-        raise BadSetting(setting="base_url", detail=refused.detail, hint=hint) from refused
-    for name, part in (("query", parts.query), ("fragment", parts.fragment)):
-        if part is not None:
-            detail = f"{_shown(url)} has a {name}, which a folder's address cannot have."
-            raise BadSetting(setting="base_url", detail=detail, hint=hint)
-    if (file := _SITEMAP_FILE.search(parts.path)) and file.end() == len(parts.path):
-        detail = f"{_shown(url)} is the address of a sitemap and not of its folder."
-        raise BadSetting(setting="base_url", detail=detail, hint=hint)
+        raise _bad_base(refused.detail) from refused
+    if parts.query is not None or parts.fragment is not None:
+        raise _bad_base(f"{_shown(url)} has a query or a fragment, which no folder has.")
+    if _SITEMAP_FILE.fullmatch(parts.path):
+        raise _bad_base(f"{_shown(url)} is the address of a sitemap and not of its folder.")
     return parts.origin + (parts.path if parts.path.endswith("/") else parts.path + "/")
 
 
@@ -155,14 +146,11 @@ def quote_segment(data: bytes | str) -> str:
     Raises Refused ("control-character") for a lone surrogate that stands for no byte.
     Source: RFC 3986 section 3.3 (pchar).
     """
-    if isinstance(data, bytes):
-        octets = data
-    else:
-        try:
-            octets = data.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError as error:
-            detail = f"{_shown(data)} holds a lone surrogate, which stands for no character."
-            raise _refused(data, "control-character", detail) from error
+    try:
+        octets = data if isinstance(data, bytes) else data.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        detail = f"{data!r} holds a lone surrogate, which stands for no byte."
+        raise Refused(loc="", rule="control-character", detail=detail) from error
     return "".join(map(_SEGMENT_BYTES.__getitem__, octets))
 
 
@@ -177,11 +165,10 @@ def _normalise_by_parts(raw: str, rules: UrlRules) -> Normalised:
             "a sitemap covers its own folder only, unless cross_submission is on."
         )
         raise _refused(raw, "location", detail)
-    longest, shortest = rules.limits.loc_max, rules.limits.loc_min
-    if len(loc) > longest:
+    if len(loc) > (longest := rules.limits.loc_max):
         detail = f"{_shown(loc)} has {len(loc):,} characters; a loc has at most {longest:,}."
         raise _refused(raw, "too-long", detail)
-    if len(loc) < shortest:
+    if len(loc) < (shortest := rules.limits.loc_min):
         detail = f"{_shown(loc)} has {len(loc)} characters; a loc has at least {shortest}."
         raise _refused(raw, "too-short", detail)
     if fragment is None:
@@ -260,17 +247,13 @@ def _host(raw: str, host: str) -> str:
                 detail = f"{_shown(raw)} has a % in its host that starts no percent-encoding."
                 raise _refused(raw, "percent-encoding", detail)
             host = unquote_to_bytes(host).decode("utf-8")
-        name = host.lower() if host.isascii() else _a_labels(host)
+        # The standard library's "idna" codec is IDNA 2003, which makes fass.de of faß.de.
+        name = host.lower() if host.isascii() else idna.encode(host, uts46=True).decode("ascii")
     except (ValueError, idna.IDNAError) as error:
         raise _refused(raw, "host", f"{_shown(host)} is no host name: {error}.") from error
     if not _HOST.fullmatch(name) or len(name.removesuffix(".")) > _HOST_MAX:
         raise _refused(raw, "host", f"{_shown(host)} is no host name.")
     return name
-
-
-def _a_labels(host: str) -> str:
-    # The standard library's "idna" codec is IDNA 2003, which makes fass.de of faß.de.
-    return idna.encode(host, uts46=True, transitional=False).decode("ascii")
 
 
 def _without_dot_segments(path: str) -> str:
@@ -305,8 +288,12 @@ def _changed(match: re.Match[str]) -> str:
 
 
 def _refused(raw: str, rule: str, detail: str) -> Refused:
-    loc = raw[:2_048].encode("utf-8", "backslashreplace").decode("utf-8")
+    loc = raw[:_KEPT].encode("utf-8", "backslashreplace").decode("utf-8")[:_KEPT]
     return Refused(loc=loc, rule=rule, detail=detail)
+
+
+def _bad_base(detail: str, hint: str = _BASE_HINT) -> BadSetting:
+    return BadSetting(setting="base_url", detail=detail, hint=hint)
 
 
 def _shown(value: str) -> str:

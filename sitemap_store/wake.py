@@ -15,10 +15,12 @@ from rq.serializers import JSONSerializer
 
 from sitemap_store.connection import translated
 from sitemap_store.state import Wake
-from sitemap_store.wire import PUBLISH_INDEX, QUEUE, REWRITE_SHARD
+from sitemap_store.wire import PUBLISH_INDEX, QUEUE, REWRITE_SHARDS
 
 JOB_TIMEOUT_S = 120
 FAILURE_TTL_S = 24 * 3600
+SHARDS_PER_JOB = 16
+"""RQ's own work for a job is as much as a shard's rewrite: in bulk, jobs take several shards."""
 
 
 class Waker:
@@ -28,20 +30,25 @@ class Waker:
         self._queue = Queue(QUEUE, connection=client, serializer=JSONSerializer)
 
     def wake(self, site: str, wakes: Iterable[Wake]) -> int:
-        """Enqueue a job for each member; returns how many. Index files go to the queue's head."""
-        rewrites, indexes = [], []
+        """Enqueue jobs for the members; returns how many. Index files go to the queue's head.
+
+        One shard is one job; many that turn due at once share jobs, two at the least, for two workers.
+        """
+        jobs: list[tuple[str, list[object]]] = []
+        indexes: list[tuple[str, list[object]]] = []
         for partition, members in wakes:
+            shards = [int(member) for member in members if not member.startswith("i")]
+            size = max(1, min(SHARDS_PER_JOB, (len(shards) + 1) // 2))
+            for start in range(0, len(shards), size):
+                jobs.append((REWRITE_SHARDS, [site, partition, shards[start : start + size]]))
             for member in members:
                 if member.startswith("i"):
                     indexes.append((PUBLISH_INDEX, [site, partition, int(member[1:])]))
-                else:
-                    rewrites.append((REWRITE_SHARD, [site, partition, int(member)]))
-        if not rewrites and not indexes:
-            return 0
-        with translated("the queue's Redis"):
-            self._enqueue(rewrites, at_front=False)
-            self._enqueue(indexes, at_front=True)
-        return len(rewrites) + len(indexes)
+        if jobs or indexes:
+            with translated("the queue's Redis"):
+                self._enqueue(jobs, at_front=False)
+                self._enqueue(indexes, at_front=True)
+        return len(jobs) + len(indexes)
 
     def waiting(self) -> int:
         """How many jobs wait in the queue."""

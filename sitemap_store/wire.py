@@ -14,19 +14,20 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from sitemap_store.errors import Refused
 from sitemap_store.events import Event
 from sitemap_store.site import Site
 from sitemap_store.urls import normalise
 from sitemap_store.values import check_changefreq, check_priority
-from sitemap_store.w3c import instant_ms, parse_lastmod
+from sitemap_store.w3c import ParsedDate, instant_ms, parse_lastmod
 
 QUEUE = "sitemapd"
 """The name of the RQ queue that the workers listen on."""
-REWRITE_SHARD = "worker.jobs.rewrite_shard"
+REWRITE_SHARDS = "worker.jobs.rewrite_shards"
 PUBLISH_INDEX = "worker.jobs.publish_index"
 """The dotted names of the RQ jobs, so that producers enqueue them without importing worker."""
 
@@ -56,60 +57,26 @@ def check(item: object, site: Site, now: int, *, source: str | None = None) -> C
         raise Refused(loc="", rule="event", detail=f"An event is a JSON object, not {_shown(item)}.")
     op, raw = item.get("op"), item.get("loc")
     if op not in OPS:
-        raise Refused(
-            loc=raw if isinstance(raw, str) else "",
-            rule="op",
-            detail=f"The op {_shown(op)} is none of add, update, delete.",
-        )
-    if len(item) > 2:
-        for name in item:
-            if name not in FIELDS:
-                raise _unknown(name, raw)
-    loc, warnings = normalise(raw, site.rules)  # type-checked there
-    if len(item) == 2:
-        return Checked(Event(op, loc, source=source), warnings)
-    try:
-        return _fields(item, op, loc, warnings, site, now, source)
-    except Refused as refused:
-        raise Refused(loc=loc, rule=refused.rule, detail=refused.detail) from refused
-
-
-def _fields(
-    item: Mapping[str, Any],
-    op: Any,
-    loc: str,
-    warnings: tuple[str, ...],
-    site: Site,
-    now: int,
-    source: str | None,
-) -> Checked:
-    lastmod = item.get("lastmod")
-    if lastmod is not None:
-        if not isinstance(lastmod, str):
-            raise _wrong("lastmod", lastmod, "is text such as 2026-03-21")
-        lastmod, warning = parse_lastmod(lastmod, assume_zone=site.assume_timezone)
+        detail = f"The op {_shown(op)} is none of add, update, delete."
+        raise Refused(loc=raw if isinstance(raw, str) else "", rule="op", detail=detail)
+    loc, warnings = normalise(raw, site.rules)
+    fields: list[Any] = [op, loc, None, None, None, None, source, None, False]
+    for name, value in item.items():
+        reader = _READERS.get(name)
+        if reader is None:
+            raise _unknown(name, raw)
+        place, read = reader
+        if place < _FIRST_READ or value is None:
+            continue
+        try:
+            fields[place] = read(value, site, now)
+        except Refused as refused:
+            raise Refused(loc=loc, rule=refused.rule, detail=refused.detail) from refused
+    if fields[_LASTMOD] is not None:
+        fields[_LASTMOD], warning = fields[_LASTMOD]
         if warning:
             warnings = (*warnings, warning)
-    changefreq, priority = item.get("changefreq"), item.get("priority")
-    urgent, at, ext = item.get("urgent"), item.get("at"), item.get("ext")
-    if urgent is not None and not isinstance(urgent, bool):
-        raise _wrong("urgent", urgent, "is true or false")
-    if item.get("source") is not None:
-        source = check_source(item["source"])
-    return Checked(
-        Event(
-            op,
-            loc,
-            lastmod,
-            None if changefreq is None else check_changefreq(changefreq),
-            None if priority is None else check_priority(priority),
-            None if at is None else check_at(at, now, site.assume_timezone),
-            source,
-            None if ext is None else check_ext(ext),
-            bool(urgent),
-        ),
-        warnings,
-    )
+    return Checked(Event._make(fields), warnings)
 
 
 def check_source(source: object) -> str:
@@ -148,6 +115,39 @@ def check_ext(ext: object) -> str:
     if ext:
         raise _wrong("ext", next(iter(ext)), "names an extension that this version knows")
     return ""
+
+
+def _taken(value: object, site: Site, now: int) -> None:
+    """`op` and `loc` are read before the other fields."""
+
+
+def _lastmod(value: object, site: Site, now: int) -> ParsedDate:
+    if not isinstance(value, str):
+        raise _wrong("lastmod", value, "is text such as 2026-03-21")
+    return parse_lastmod(value, assume_zone=site.assume_timezone)
+
+
+def _urgent(value: object, site: Site, now: int) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong("urgent", value, "is true or false")
+    return value
+
+
+_LASTMOD: Final = Event._fields.index("lastmod")
+_FIRST_READ: Final = _LASTMOD
+"""Where in an event the fields begin that are read one by one; `op` and `loc` are read before."""
+_READ: Final[Mapping[str, Callable[[Any, Site, int], Any]]] = {
+    "op": _taken,
+    "loc": _taken,
+    "lastmod": _lastmod,
+    "changefreq": lambda value, site, now: check_changefreq(value),
+    "priority": lambda value, site, now: check_priority(value),
+    "at": lambda value, site, now: check_at(value, now, site.assume_timezone),
+    "source": lambda value, site, now: check_source(value),
+    "urgent": _urgent,
+    "ext": lambda value, site, now: check_ext(value),
+}
+_READERS: Final = MappingProxyType({name: (Event._fields.index(name), read) for name, read in _READ.items()})
 
 
 def canonical(ext: Mapping[str, object]) -> str:

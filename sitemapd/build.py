@@ -230,12 +230,26 @@ def _near(name: str, known: Any) -> str:
 def _connect(url: str, setting: str) -> redis.Redis:
     try:
         return connect(url)
-    except (ValueError, redis.RedisError) as error:
+    except (ValueError, redis.RedisError):
         raise BadSetting(
             setting=setting,
-            detail=f"{shown(url)!r} is no address of a Redis ({error}).",
-            hint="Write redis://HOST:PORT/DB, rediss://… or unix:///PATH.",
-        ) from error
+            # Not the reason: it may quote a part of a password that holds a slash.
+            detail=f"{_unreadable(url)!r} is no address of a Redis.",
+            hint="Write redis://HOST:PORT/DB, rediss://… or unix:///PATH, and %-encode a password.",
+        ) from None
+
+
+def _masked(url: str) -> str:
+    """A Redis address for messages, without its password wherever redis-py may take that from."""
+    try:
+        return re.sub(r"(?<=password=)[^&]*", "***", shown(url))
+    except ValueError:
+        return f"{url.partition('://')[0]}://***"
+
+
+def _unreadable(url: str) -> str:
+    """An address that redis-py can't read, without whatever may have been meant as a password."""
+    return re.sub(r"(?<=://).*@", "***@", _masked(url))
 
 
 def check_redis(parts: Parts) -> list[str]:
@@ -243,7 +257,7 @@ def check_redis(parts: Parts) -> list[str]:
 
     Raises BadSetting when it can't be reached, or may lose changes and that is not allowed.
     """
-    client, address = parts.client, shown(parts.redis_url)
+    client, address = parts.client, _masked(parts.redis_url)
     try:
         client.ping()
         info = client.info()

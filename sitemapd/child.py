@@ -9,8 +9,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import BinaryIO
-
 from sitemap_store.errors import SitemapdError, Unavailable
 from sitemap_store.state import Wake
 from sitemapd.build import Parts, build
@@ -58,23 +56,34 @@ def publishers(parts: Parts, worker: str, fault: Callable[[str], None]) -> dict[
     }
 
 
-def end_with_parent(stdin: BinaryIO) -> None:
+def end_with_parent(stdin: int) -> None:
     """Ask this process to stop when its standard input closes: the supervisor is gone."""
 
     def watch() -> None:
-        while stdin.read(4096):
+        # The descriptor and not the file object: a thread that waits in the object's buffer at exit
+        # is a fatal error of the interpreter.
+        while os.read(stdin, 4096):
             pass
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
+def read_line(descriptor: int) -> bytes:
+    """The first line of an unbuffered descriptor."""
+    line = b""
+    while not line.endswith(b"\n") and (more := os.read(descriptor, 65536)):
+        line += more
+    return line
+
+
 def main() -> None:
     """Run one worker until it is asked to stop."""
     name = sys.argv[1]
-    start = json.loads(sys.stdin.buffer.readline())
+    stdin = sys.stdin.fileno()
+    start = json.loads(read_line(stdin))
     configure(as_json=start["log_json"])
-    end_with_parent(sys.stdin.buffer)
+    end_with_parent(stdin)
     parts = build(from_json(json.dumps(start["settings"])))
     try:
         run_worker(parts.queue_client, name, publishers(parts, name, from_environment(os.environ)))

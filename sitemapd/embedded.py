@@ -7,6 +7,7 @@ wrapper keeps nothing. It listens on a unix socket that only its user can open, 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib
 import os
@@ -15,8 +16,11 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from sitemap_store.errors import BadSetting
 
@@ -59,9 +63,13 @@ class EmbeddedServer:
         self.socket = socket_of(data_dir)
         self.url = f"unix://{self.socket}"
         self._process: subprocess.Popen[bytes] | None = None
+        self._lock: BinaryIO | None = None
 
     def start(self) -> None:
-        """Start it and wait until it answers. Raises BadSetting when it doesn't."""
+        """Start it and wait until it answers. Raises BadSetting when it doesn't.
+
+        The server of an earlier run that was killed is ended first; that of one that runs is not.
+        """
         folder = self.data_dir / "redis"
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -72,12 +80,8 @@ class EmbeddedServer:
             ) from error
         if self.socket.parent != self.data_dir and self.socket.parent.stat().st_uid != os.getuid():
             raise BadSetting(setting="data_dir", detail=f"{self.socket.parent} is another user's.")
-        if self._answers():
-            raise BadSetting(
-                setting="data_dir",
-                detail=f"another `sitemapd run` is using {self.data_dir}.",
-                hint="Stop it first, or set another data_dir.",
-            )
+        self._take_lock()
+        self._end_orphan()
         self.socket.unlink(missing_ok=True)
         with (self.data_dir / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -110,20 +114,60 @@ class EmbeddedServer:
     def stop(self) -> None:
         """End it; it has everything on disk already."""
         process, self._process = self._process, None
-        if process is None:
+        if process is not None:
+            process.terminate()
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _take_lock(self) -> None:
+        """Hold the data folder for as long as this process lives, however it ends."""
+        if self._lock is not None:
             return
-        process.terminate()
+        lock = (self.data_dir / "lock").open("ab")
         try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.close()
+            raise BadSetting(
+                setting="data_dir",
+                detail=f"another `sitemapd run` is using {self.data_dir}.",
+                hint="Stop it first, or set another data_dir.",
+            ) from error
+        self._lock = lock
+
+    def _end_orphan(self) -> None:
+        """End the server of a run that was killed: two on the same files would spoil them."""
+        if not self.socket.exists():
+            return
+        with self._client() as client:
+            try:
+                client.info("server")  # it answers that even while it loads its data
+                client.shutdown(nosave=True)  # the append-only file has everything
+            except redis.TimeoutError as error:
+                raise BadSetting(
+                    setting="data_dir",
+                    detail=f"the Redis of an earlier run at {self.socket} does not answer.",
+                    hint="End its process.",
+                ) from error
+            except redis.RedisError:
+                return  # nobody listens at the socket
 
     def _answers(self) -> bool:
         if not self.socket.exists():
             return False
-        with redis.Redis(unix_socket_path=str(self.socket), socket_timeout=5) as client:
+        with self._client() as client:
             try:
                 return bool(client.ping())
             except redis.RedisError:
                 return False
+
+    def _client(self) -> redis.Redis:
+        return redis.Redis(
+            unix_socket_path=str(self.socket), socket_timeout=5, retry=Retry(NoBackoff(), retries=0)
+        )

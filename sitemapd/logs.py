@@ -37,7 +37,10 @@ class Sentences(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, message, action, ids."""
+    """One JSON object a line: time, level, message, action, ids.
+
+    What a library says has no action of its own: there its logger's name stands for it.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """One line whatever the message holds."""
@@ -45,7 +48,7 @@ class JsonLines(logging.Formatter):
             "time": _time_of(record),
             "level": record.levelname.lower(),
             "message": record.getMessage(),
-            "logger": record.name,
+            "action": record.name,
             **fields_of(record),
         }
         if record.exc_info:

@@ -105,22 +105,28 @@ def _missing() -> Response:
     return PlainTextResponse("There is no such sitemap file.\n", 404, headers=_HEADERS)
 
 
-class Server:
-    """A uvicorn server in a thread of its own."""
+def listen(host: str, port: int) -> socket.socket:
+    """Take a port, 0 for any that is free, before anything else is started. Raises BadSetting."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise BadSetting(
+            setting="--port",
+            detail=f"{host}:{port} can't be listened on ({error.strerror}).",
+            hint="Choose another port, or 0 for any that is free.",
+        ) from error
+    return listener
 
-    def __init__(self, app: Starlette, host: str, port: int) -> None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((host, port))
-        except OSError as error:
-            self._socket.close()
-            raise BadSetting(
-                setting="--port",
-                detail=f"{host}:{port} can't be listened on ({error.strerror}).",
-                hint="Choose another port, or 0 for any that is free.",
-            ) from error
+
+class Server:
+    """A uvicorn server in a thread of its own; `listener` (see `listen`) stays the caller's to close."""
+
+    def __init__(self, app: Starlette, listener: socket.socket) -> None:
+        self._socket = listener
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -131,18 +137,18 @@ class Server:
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+        host, port, *_ = listener.getsockname()
         shown = f"[{host}]" if ":" in host else host
-        self.address = f"http://{shown}:{self._socket.getsockname()[1]}/"
+        self.address = f"http://{shown}:{port}/"
 
     def start(self) -> None:
-        """Listen from now on."""
+        """Answer from now on."""
         self._thread.start()
 
     def stop(self) -> None:
         """Finish the requests in hand and end."""
         self._server.should_exit = True
         self._thread.join(5)
-        self._socket.close()
 
     def _run(self) -> None:
         self._server.run(sockets=[self._socket])

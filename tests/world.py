@@ -98,10 +98,15 @@ class World:
         self.jobs.extend((wake.partition, member) for member in wake.members)
 
     def run(self, worker: SitePublisher, partition: int, member: str) -> bool:
-        """Run one job."""
+        """Look after one member; False when there was nothing to do for now."""
         if member.startswith("i"):
-            return worker.publish_index(partition, int(member[1:]))
-        return worker.rewrite_shard(partition, int(member))
+            wake = worker.publish_index(partition, int(member[1:]))
+        else:
+            wake = worker.rewrite_shard(partition, int(member))
+        if wake is None:
+            return False
+        self.enqueue(wake)
+        return True
 
     def keep(self) -> None:
         """One round of the keeper on every partition."""

@@ -7,14 +7,14 @@ the name is looked up in `ALLOWED` and never imported.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from rq.job import Job
 
 from sitemap_store.errors import SitemapdError, Unavailable
-from sitemap_store.wire import PUBLISH_INDEX, REWRITE_SHARD
+from sitemap_store.wire import PUBLISH_INDEX, REWRITE_SHARDS
 
 log = logging.getLogger(__name__)
 
@@ -22,28 +22,28 @@ log = logging.getLogger(__name__)
 class Rewriter(Protocol):
     """What the jobs ask of a site (`worker.publish.SitePublisher`)."""
 
-    def rewrite_shard(self, partition: int, shard: int) -> bool:
-        """Fold, render and publish one shard."""
+    def rewrite_shards(self, partition: int, shards: Iterable[int]) -> None:
+        """Fold, render and publish shards, and the index files that list them."""
 
-    def publish_index(self, partition: int, number: int) -> bool:
+    def rewrite_index(self, partition: int, number: int) -> None:
         """Rewrite one index file."""
 
 
 Sites = Mapping[str, Rewriter]
 
 
-def rewrite_shard(sites: Sites, site: str, partition: int, shard: int) -> None:
-    """Rewrite one shard, if it is due. Running it twice or late is harmless."""
-    sites[site].rewrite_shard(partition, shard)
+def rewrite_shards(sites: Sites, site: str, partition: int, shards: Sequence[int]) -> None:
+    """Rewrite those of the shards that are due. Running it twice or late is harmless."""
+    sites[site].rewrite_shards(partition, shards)
 
 
 def publish_index(sites: Sites, site: str, partition: int, number: int) -> None:
     """Rewrite one index file, if it is due. Running it twice or late is harmless."""
-    sites[site].publish_index(partition, number)
+    sites[site].rewrite_index(partition, number)
 
 
 ALLOWED: Mapping[str, Callable[..., None]] = MappingProxyType(
-    {REWRITE_SHARD: rewrite_shard, PUBLISH_INDEX: publish_index}
+    {REWRITE_SHARDS: rewrite_shards, PUBLISH_INDEX: publish_index}
 )
 
 
@@ -55,7 +55,13 @@ def job_class(sites: Sites, lost: Callable[[], None]) -> type[Job]:
     """
 
     class ShardJob(Job):
-        """A job whose function is one of `ALLOWED`."""
+        """A job whose function is one of `ALLOWED`, and which has no callbacks or webhooks."""
+
+        # RQ would import and call whatever name a job gives for these, and send to any address.
+        success_callback = failure_callback = stopped_callback = None
+
+        def send_webhooks(self, status: object, *, exc_string: str | None = None) -> None:
+            """Sends nothing."""
 
         def _execute(self) -> Any:
             name = self.func_name

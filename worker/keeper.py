@@ -50,11 +50,13 @@ class Keeper:
             pause = self._tick()
         except Unavailable as error:
             if not self._away:
-                log.error("%s; waiting for it", error, extra={"action": "redis_away"})
+                log.error(
+                    "Nothing is published until Redis is back. %s", error, extra={"action": "redis_away"}
+                )
             self._away = True
             return 0.5
         if self._away:
-            log.info("Redis is back", extra={"action": "redis_back"})
+            log.info("Redis is back, and publishing goes on", extra={"action": "redis_back"})
         self._away = False
         return pause
 

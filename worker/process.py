@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import redis
 from rq import Queue, SimpleWorker
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
+from sitemap_store.connection import translated
 from sitemap_store.wire import QUEUE
 from worker.jobs import Sites, job_class
 
+log = logging.getLogger(__name__)
+
 WORKER_TTL_S = 60
 MAINTENANCE_S = 30
+RETRY_S = 0.5
+SAY_AGAIN_S = 60.0
+"""RQ tries to reconnect every 2 s, and says so each time."""
 
 
 class ShardWorker(SimpleWorker):
@@ -30,43 +37,77 @@ class ShardWorker(SimpleWorker):
             self._stop_requested = True
 
 
-class _NoTraceback(logging.Filter):
-    """RQ logs an outage with its traceback; an operator needs the sentence."""
+class _Sentences(logging.Filter):
+    """What RQ says of an outage, as a sentence with an action, without its traceback and once a minute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._silent_until = 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
+        message = record.getMessage()
         if isinstance(error, redis.RedisError):
-            record.msg, record.args = "Redis went away (%s); the worker ends and starts anew", (error,)
-            record.exc_info = None
-            record.action = "redis_lost"
+            record.msg = "Redis went away (%s); the worker ends and another starts"
+            record.args, record.exc_info, record.action = (error,), None, "redis_lost"
+        elif "could not connect to Redis" in message:
+            if time.monotonic() < self._silent_until:
+                return False
+            self._silent_until = time.monotonic() + SAY_AGAIN_S
+            reason = next((arg for arg in record.args or () if isinstance(arg, Exception)), "")
+            record.msg = "Redis can't be reached (%s); the worker tries again every 2 s"
+            record.args, record.action = (str(reason).rstrip("."),), "redis_away"
+        elif "Traceback" in message and message.rstrip().rpartition("\n")[2].startswith("redis."):
+            record.msg = "Redis went away during a job (%s); the keeper has it done again"
+            record.args, record.action = (message.rstrip().rpartition("\n")[2],), "redis_lost"
         return True
 
 
+def _await_redis(client: redis.Redis) -> None:
+    """Return once Redis answers: a worker that ended instead would be started again and again."""
+    said = False
+    while True:
+        try:
+            client.ping()
+        except (redis.ConnectionError, redis.TimeoutError) as error:
+            if not said:
+                reason = str(error).rstrip(".")
+                log.error(
+                    "Redis can't be reached (%s); a worker waits", reason, extra={"action": "redis_away"}
+                )
+            said = True
+            time.sleep(RETRY_S)
+        else:
+            return
+
+
 def run_worker(client: redis.Redis, name: str, sites: Sites) -> bool:
-    """Work until SIGTERM or SIGINT, or until Redis is lost; whether any job was run.
+    """Work until SIGTERM or SIGINT, or until Redis is lost in a job; whether any job was run.
 
     Logging must be configured before: RQ would add handlers of its own otherwise. `client` is the
-    queue's Redis, apart from the state's, since RQ changes its time-outs.
+    queue's Redis, apart from the state's, since RQ changes its time-outs. Raises Unavailable.
     """
     for logger in ("rq.worker", "rq.job", "rq.queue"):
         logging.getLogger(logger).setLevel(logging.WARNING)
-    logging.getLogger("rq.worker").addFilter(_NoTraceback())
+    logging.getLogger("rq.worker").addFilter(_Sentences())
     holder: list[ShardWorker] = []
 
     def lost() -> None:
         holder[0].redis_lost = True
 
     jobs = job_class(sites, lost)
-    worker = ShardWorker(
-        [Queue(QUEUE, connection=client, serializer=JSONSerializer, job_class=jobs)],
-        name=name,
-        connection=client,
-        job_class=jobs,
-        serializer=JSONSerializer,
-        worker_ttl=WORKER_TTL_S,
-        maintenance_interval=MAINTENANCE_S,
-        default_result_ttl=0,
-        log_job_description=False,
-    )
-    holder.append(worker)
-    return bool(worker.work(logging_level="WARNING"))
+    _await_redis(client)
+    with translated("the queue's Redis"):
+        worker = ShardWorker(
+            [Queue(QUEUE, connection=client, serializer=JSONSerializer, job_class=jobs)],
+            name=name,
+            connection=client,
+            job_class=jobs,
+            serializer=JSONSerializer,
+            worker_ttl=WORKER_TTL_S,
+            maintenance_interval=MAINTENANCE_S,
+            default_result_ttl=0,
+            log_job_description=False,
+        )
+        holder.append(worker)
+        return bool(worker.work(logging_level="WARNING"))

@@ -7,7 +7,7 @@ Order, so that a crash between any two steps loses nothing and a reader sees who
 3. commit   the new snapshot, if lease and version still hold; the events are now in the snapshot
 4. put      the file: whole or not at all, and only when its bytes differ
 5. publish  the mark in Redis; the index's listing changes with it
-6. index    claimed, rendered and put in a job of its own, so that many shards share one rewrite
+6. index    claimed, rendered and put once for all the shards of a job
 7. unlink   files that no index names any more, under the shard's lease again
 
 A crash after 3 leaves the version ahead of the published one, and the shard due: it is rendered again
@@ -97,22 +97,47 @@ class SitePublisher:
         self._fault = fault
         self._marker: str | None = None
 
-    def rewrite_shard(self, partition: int, shard: int) -> bool:
-        """Fold, render and publish one shard; False when there was nothing to do for now."""
+    def rewrite_shards(self, partition: int, shards: Iterable[int]) -> None:
+        """Rewrite shards one after the other, then the index files that list them.
+
+        The index is published here and not by a job of its own: that spares a single change the way
+        through RQ, and many shards share one rewrite all the same.
+        """
+        woken: dict[str, None] = {}
+        for shard in shards:
+            if wake := self.rewrite_shard(partition, shard):
+                woken.update(dict.fromkeys(wake.members))
+        later: list[str] = []
+        for member in woken:
+            if not member.startswith("i"):
+                later.append(member)
+            elif wake := self.publish_index(partition, int(member[1:])):
+                later.extend(wake.members)
+        if later:
+            self._wake(Wake(partition, tuple(dict.fromkeys(later))))
+
+    def rewrite_index(self, partition: int, number: int) -> None:
+        """Rewrite one index file, and wake the shards whose files may be removed now."""
+        wake = self.publish_index(partition, number)
+        if wake and wake.members:
+            self._wake(wake)
+
+    def rewrite_shard(self, partition: int, shard: int) -> Wake | None:
+        """Fold, render and publish one shard.
+
+        Returns what must be looked at next, or None when there was nothing to do for now.
+        """
         part = self.partitions[partition]
         claim = part.claim(shard, self.worker)
         if claim is None:
-            return False
+            return None
         self._fault("claimed")
         try:
             self._check_state(claim.state_id)
-            wake = self._rewrite(part, claim)
+            return self._rewrite(part, claim)
         except (Unavailable, WrongState) as error:
             self._postpone(part, str(shard), f"Shard {shard}", error)
-            return False
-        if wake.members:
-            self._wake(wake)
-        return True
+            return None
 
     def _rewrite(self, part: Partition, claim: Claim) -> Wake:
         started = time.monotonic()
@@ -145,6 +170,7 @@ class SitePublisher:
             return Wake(part.number, ())
         version = claim.version if unchanged else committed[0]
         self._fault("committed")
+        first: Wake | None = None
         if committed[1] is not None:
             # The new shard's file first: a URL may be listed twice for a moment, and never nowhere.
             log.info(
@@ -153,10 +179,10 @@ class SitePublisher:
                 committed[1],
                 extra={"action": "shard_split", "site": self.site.name, "shard": claim.id},
             )
-            self.rewrite_shard(part.number, committed[1])
-        file = self._put(claim, rendered, version)
+            first = self.rewrite_shard(part.number, committed[1])
+        file, wrote = self._put(claim, rendered, version)
         self._fault("renamed")
-        ok, wake = part.published(claim, self.worker, version, file, rendered.etag, claim.unlink)
+        ok, wake = part.published(claim, self.worker, version, file, rendered.etag, claim.unlink, wrote=wrote)
         self._fault("published")
         if not ok:
             log.warning(
@@ -179,7 +205,7 @@ class SitePublisher:
                     "version": version,
                 },
             )
-        return wake
+        return Wake(part.number, (*first.members, *wake.members)) if first else wake
 
     def _render(self, section: str, folded: Folded) -> _Rendered:
         style = self.site.style(section)
@@ -198,30 +224,31 @@ class SitePublisher:
         etag = hashlib.blake2b(body, digest_size=16).hexdigest() if body else ""
         return _Rendered(body, etag, moved, snapshot)
 
-    def _put(self, claim: Claim, rendered: _Rendered, version: int) -> str:
+    def _put(self, claim: Claim, rendered: _Rendered, version: int) -> tuple[str, bool]:
+        """Put the file there; its name ("" for an empty shard), and whether its bytes changed."""
         file = self.site.shard_file(claim.section, claim.number) if rendered.body else ""
         for name in claim.unlink:
             if name != file:
                 self.output.remove(name)
         if not file:
-            return ""
+            return "", False
         certain = (
             rendered.etag == claim.published_etag
             and file == claim.file
             and claim.version == claim.published_version
             and not claim.check
         )
-        if not certain:
-            data = gzip_bytes(rendered.body) if self.site.gzip else rendered.body
-            self.output.put(file, data, self.worker)
-        return file
+        if certain:
+            return file, False
+        data = gzip_bytes(rendered.body) if self.site.gzip else rendered.body
+        return file, self.output.put(file, data, self.worker)
 
-    def publish_index(self, partition: int, number: int) -> bool:
-        """Rewrite one index file; False when there was nothing to do for now."""
+    def publish_index(self, partition: int, number: int) -> Wake | None:
+        """Render and publish one index file; as `rewrite_shard`, for an index file."""
         part = self.partitions[partition]
         claim = part.claim_index(number, self.worker)
         if claim is None:
-            return False
+            return None
         started = time.monotonic()
         self._fault("index_claimed")
         name = index_file((number - 1) * self.site.partitions + partition + 1)
@@ -235,9 +262,9 @@ class SitePublisher:
                 self.output.put(name, body, self.worker)
             else:
                 self.output.remove(name)
-        except (Unavailable, WrongState) as error:
+        except SitemapdError as error:
             self._postpone(part, f"i{number}", f"Index file {name}", error)
-            return False
+            return None
         self._fault("index_renamed")
         took = (time.monotonic() - started) * 1000
         etag = hashlib.blake2b(body, digest_size=16).hexdigest()
@@ -249,9 +276,7 @@ class SitePublisher:
             *((name, len(claim.listing), took) if ok else (name,)),
             extra={"action": "index_published", "site": self.site.name, "file": name},
         )
-        if wake.members:
-            self._wake(wake)
-        return True
+        return wake
 
     def _check_state(self, state_id: str) -> None:
         """Publish only over the tree that this state remembers (never from an emptied Redis)."""

@@ -3,7 +3,8 @@
 Rules:
 
 1. A child that ends is started anew, whatever its exit status: RQ workers may exit 0 when Redis goes away.
-   One that ends within `QUICK_S` of its start is started after a pause that doubles up to `PAUSE_MAX_S`.
+   When it ends within `QUICK_S` of its start twice and more in a row, there is a pause before that
+   doubles up to `PAUSE_MAX_S`.
 2. A dead child's leases are freed at once; its temp files are removed. Until Redis can be told, the name
    stays on the list.
 3. A child that holds a lease for longer than any rewrite takes is killed, before another may take it over.
@@ -31,7 +32,7 @@ from worker.keeper import Beat, Keeper
 log = logging.getLogger(__name__)
 
 GRACE_S = 25.0
-QUICK_S = 2.0
+QUICK_S = 5.0
 PAUSE_MAX_S = 10.0
 
 
@@ -141,13 +142,13 @@ class Supervisor:
             self._dead.append(child.name)
             quick = time.monotonic() - child.started < QUICK_S
             self._fails[slot] = self._fails.get(slot, 0) + 1 if quick else 0
-            pause = min(PAUSE_MAX_S, 0.5 * 2 ** self._fails[slot]) if quick else 0.0
+            pause = min(PAUSE_MAX_S, 2.0 ** (self._fails[slot] - 2)) if self._fails[slot] > 1 else 0.0
             self._due[slot] = time.monotonic() + pause
             log.warning(
                 "Worker %s ended (%s); another starts%s",
                 child.name,
                 _how(status),
-                f" in {pause:.0f} s" if pause else "",
+                f" in {pause:g} s" if pause else "",
                 extra={"action": "worker_ended", "worker": child.name, "status": status},
             )
 

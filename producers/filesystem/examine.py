@@ -13,14 +13,16 @@ from __future__ import annotations
 import hashlib
 import os
 import stat as st
+import unicodedata
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from producers.filesystem.cache import Row
 from producers.filesystem.html_head import HEAD_BYTES, leads_elsewhere
 from producers.filesystem.mapping import Mapping
 from producers.filesystem.page import Facts, FrontMatterError, read_page
 from producers.filesystem.source import FilesystemSource
+from producers.filesystem.troubles import Trouble
 from sitemap_store.errors import Refused
 from sitemap_store.site import Site
 from sitemap_store.w3c import format_instant, instant_ms
@@ -30,17 +32,8 @@ _CHUNK: Final = 1 << 20
 DIGEST_BYTES: Final = 8
 
 
-class Trouble(NamedTuple):
-    """Something about one file that people should know, once."""
-
-    path: bytes
-    kind: str
-    detail: str
-    refused: Refused | None = None
-
-
 class Examiner:
-    """Makes rows for one source and site. `committed` tells a path's last git commit (epoch ms)."""
+    """Makes rows for one source and site. `committed` tells a file's last commit (epoch ms)."""
 
     def __init__(
         self,
@@ -49,7 +42,7 @@ class Examiner:
         *,
         settle_ns: int,
         report: Callable[[Trouble], None],
-        committed: Callable[[bytes], int | None] | None = None,
+        committed: Callable[[bytes, bytes], int] | None = None,
     ) -> None:
         self._source = source
         self._zone = site.assume_timezone
@@ -116,7 +109,9 @@ class Examiner:
         if facts.warnings and (old is None or old.digest != digest):
             for warning in facts.warnings:
                 self._report(Trouble(path, "front matter", warning))
-        lastmod, by = self._lastmod(path, facts, found, digest, old, now)
+        if not name.isascii():
+            self._tell_twin(root, folder, name)
+        lastmod, by = self._lastmod(folder, name, facts, found, digest, old, now)
         return Row(
             folder,
             name,
@@ -157,9 +152,18 @@ class Examiner:
         # A row without times is never taken for unchanged, so that it is read as soon as may be.
         return old or Row(folder, name, 0, 0, 0, 0, b"", "", kind, "", "", 0, "", "", 0, 0, 0)
 
+    def _tell_twin(self, root: bytes, folder: bytes, name: bytes) -> None:
+        written, above = os.fsdecode(name), folder + b"/" if folder else b""
+        for form in ("NFC", "NFD"):
+            twin = os.fsencode(unicodedata.normalize(form, written))
+            if twin != name and os.path.lexists(root + b"/" + above + twin):
+                detail = "there is a second file whose name looks the same (one NFC, one NFD)"
+                self._report(Trouble(above + min(name, twin), "twin", detail))
+
     def _lastmod(
         self,
-        path: bytes,
+        folder: bytes,
+        name: bytes,
         facts: Facts,
         found: os.stat_result,
         digest: bytes,
@@ -172,7 +176,7 @@ class Examiner:
             elif choice == "meta":
                 text = facts.modified if facts.modified and _past(facts.modified, now) else ""
             elif choice == "git":
-                when = self._committed(path) if self._committed else None
+                when = self._committed(folder, name) if self._committed else 0
                 text = _instant(when) if when else ""
             else:
                 text = self._from_times(choice, found, digest, old, now)

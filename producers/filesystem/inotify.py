@@ -81,7 +81,9 @@ class WatchTable:
             raise _limit(error) from error
         self._queue.start()
 
-    def __len__(self) -> int:
+    @property
+    def folders(self) -> int:
+        """How many folders are watched."""
         return len(self._folders)
 
     @property

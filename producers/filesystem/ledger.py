@@ -6,24 +6,27 @@ of them does. So events come from comparing who speaks for a URL before and afte
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from producers.filesystem.cache import Cache, Row
+from producers.filesystem.comparison import Comparison
 from producers.filesystem.source import FilesystemSource
+from producers.filesystem.troubles import Trouble, shown
 from producers.push import Publisher
 from sitemap_store.entries import Entry
 from sitemap_store.events import Event
 from sitemap_store.w3c import instant_ms
 from sitemap_store.wire import canonical
 
-log = logging.getLogger(__name__)
-
 BULK: Final = 200
 """Events from which on the workers are better woken a little later."""
+CHUNK: Final = 2000
+"""Deletes that are sent and forgotten at a time."""
 MANY: Final = 100
 """Deletes up to which a scan is believed whatever share of the URLs they are."""
+TOLD: Final = 100
+"""Shared URLs that one reconcile names."""
 
 
 class Reconciled(NamedTuple):
@@ -37,13 +40,25 @@ class Reconciled(NamedTuple):
     """Deletes that were not sent because they were too many."""
 
 
+class _TooMany(Exception):
+    """A scan would delete too much; raised to undo what was forgotten for it."""
+
+
 class Ledger:
     """Sends one source's differences. Raises Unavailable, and has then remembered nothing."""
 
-    def __init__(self, source: FilesystemSource, publisher: Publisher, cache: Cache) -> None:
+    def __init__(
+        self,
+        source: FilesystemSource,
+        publisher: Publisher,
+        cache: Cache,
+        report: Callable[[Trouble], None],
+    ) -> None:
+        self.comparison = Comparison(cache)
         self._source = source
         self._publisher = publisher
         self._cache = cache
+        self._report = report
         self._by_content = "content" in source.lastmod
 
     def change(self, rows: Sequence[Row], gone: Sequence[Row], before: Iterable[Row | None] = ()) -> int:
@@ -53,49 +68,32 @@ class Ledger:
         """
         locs = {row.loc for row in (*rows, *gone, *before) if row is not None and row.loc}
         cache = self._cache
-        cache.begin()
-        try:
+        with cache.change():
             old = cache.speakers(locs)
             cache.drop([(row.dir, row.name) for row in gone])
             cache.put(rows)
-            cache.found_again([(row.dir, row.name) for row in rows])
+            self.comparison.find([(row.dir, row.name) for row in rows])
             new = cache.speakers(locs)
             events = [event for loc in sorted(locs) for event in self._step(loc, old, new)]
             self._publisher.send(events, bulk=len(events) > BULK)
-            cache.commit()
-        except BaseException:
-            cache.rollback()
-            raise
+        self._tell_shared(cache.shared(locs))
         return len(events)
 
     def remember(self, rows: Sequence[Row]) -> None:
         """Take in rows whose events a `reconcile` is going to send."""
-        cache = self._cache
-        cache.begin()
-        try:
-            cache.put(rows)
-            cache.commit()
-        except BaseException:
-            cache.rollback()
-            raise
+        with self._cache.change():
+            self._cache.put(rows)
 
-    def believe_missed(self, *, accept: bool) -> int:
+    def believe_missed(self) -> int:
         """Send the deletes of the files that a scan missed; returns how many were held back."""
-        cache = self._cache
-        gone = list(cache.missed_rows())
-        if not gone:
-            return 0
-        cache.begin()
-        total = cache.url_count()
-        cache.drop_missed()
-        deletes = total - cache.url_count()
-        cache.rollback()
-        if not accept and self._too_many(deletes, total):
-            cache.forget_missed()
+        gone = list(self.comparison.missed())
+        self.comparison.find_all()
+        # Of files that share a URL some may stay, so this is the most that it can come to.
+        deletes = len({row.loc for row in gone if row.live})
+        if self._too_many(deletes, self._cache.url_count()):
             return deletes
-        for place in range(0, len(gone), 2000):
-            self.change((), gone[place : place + 2000])
-        cache.forget_missed()
+        for place in range(0, len(gone), CHUNK):
+            self.change((), gone[place : place + CHUNK])
         return 0
 
     def reconcile(self, *, accept: bool, cold: bool) -> Reconciled:
@@ -103,49 +101,47 @@ class Ledger:
 
         `cold`: the cache was empty, so dates that only it could know are taken from the state.
         """
-        cache = self._cache
-        listed = cache.load_listed(self._publisher.store.listing(self._source.name))
+        comparison = self.comparison
+        listed = comparison.load(self._publisher.store.listing(self._source.name))
         if cold and listed:
             self._warm()
-        cache.begin()
+        held = 0
         try:
-            cache.drop_missed()
-            deletes = cache.surplus_count()
-            held = 0
-            if not accept and self._too_many(deletes, listed):
-                cache.rollback()
-                cache.begin()
-                held, deletes = deletes, 0
-            sent = self._publisher.send(self._differences(deletes=not held), bulk=True)
-            cache.commit()
-        except BaseException:
-            cache.rollback()
-            raise
-        cache.forget_missed()
-        cache.unload_listed()
+            with self._cache.change():
+                comparison.drop_missed()
+                deletes = comparison.surplus_count()
+                if not accept and self._too_many(deletes, listed):
+                    raise _TooMany
+                sent = self._publisher.send(self._differences(deletes=True), bulk=True)
+        except _TooMany:
+            held, deletes = deletes, 0
+            sent = self._publisher.send(self._differences(deletes=False), bulk=True)
+        comparison.find_all()
+        comparison.unload()
         return Reconciled(listed, sent - deletes, deletes, held)
 
     def _too_many(self, deletes: int, total: int) -> bool:
         return deletes > MANY and deletes > self._source.max_delete * total
 
     def _differences(self, *, deletes: bool) -> Iterator[Event]:
-        cache = self._cache
+        comparison = self.comparison
         if deletes:
-            for loc in cache.surplus():
+            for loc in comparison.surplus():
                 yield self._gone(loc)
-        shared = set(cache.shared())
-        for row, entry in cache.beside_listed():
-            if row.loc not in shared and (entry is None or self._differs(row, entry)):
+        shared = self._cache.shared()
+        self._tell_shared(shared[:TOLD])
+        among_them = frozenset(shared).__contains__
+        for row, entry in comparison.beside():
+            if not among_them(row.loc) and (entry is None or self._differs(row, entry)):
                 yield self._there(row)
-        for loc in sorted(shared):
-            row = cache.mapped(loc)[0]
-            entry = cache.listed(loc)
+        for loc in shared:
+            row, entry = self._cache.mapped(loc)[0], comparison.listed(loc)
             if entry is None or self._differs(row, entry):
                 yield self._there(row)
 
     def _warm(self) -> None:
         def kept() -> Iterator[tuple[str, int, bytes, bytes]]:
-            for row, entry in self._cache.beside_listed():
+            for row, entry in self.comparison.beside():
                 if entry is None or not entry.lastmod:
                     continue
                 changed = instant_ms(entry.lastmod)
@@ -154,7 +150,14 @@ class Ledger:
                 ):
                     yield entry.lastmod, changed, row.dir, row.name
 
-        self._cache.redate(kept())
+        self.comparison.redate(kept())
+
+    def _tell_shared(self, locs: Iterable[str]) -> None:
+        for loc in locs:
+            first, *others = self._cache.mapped(loc)
+            also = " and ".join(shown(row.path) for row in others[:3])
+            detail = f"{loc} is the address of {also} too; the newest file speaks for it"
+            self._report(Trouble(first.path, "shared", detail))
 
     def _step(self, loc: str, old: dict[str, Row], new: dict[str, Row]) -> Iterator[Event]:
         before, after = old.get(loc), new.get(loc)
@@ -175,16 +178,8 @@ class Ledger:
         return canonical({"digest": row.digest.hex()}) if self._by_content and row.digest else ""
 
     def _there(self, row: Row) -> Event:
-        return Event(
-            "add",
-            row.loc,
-            row.lastmod,
-            row.changefreq,
-            row.priority,
-            None,
-            self._source.name,
-            self._ext(row),
-        )
+        text = (row.lastmod, row.changefreq, row.priority)
+        return Event("add", row.loc, *text, source=self._source.name, ext=self._ext(row))
 
     def _gone(self, loc: str) -> Event:
         return Event("delete", loc, source=self._source.name)

@@ -8,38 +8,10 @@ from typing import Final
 
 MOUNTINFO: Final = "/proc/self/mountinfo"
 # What is changed by others behind this kernel's back: servers, hypervisors and user space.
-SILENT: Final = frozenset(
-    (
-        "9p",
-        "afs",
-        "afp",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "coda",
-        "davfs",
-        "drvfs",
-        "fakeowner",
-        "gfs2",
-        "glusterfs",
-        "gpfs",
-        "grpcfuse",
-        "lustre",
-        "ncpfs",
-        "nfs",
-        "nfs4",
-        "ocfs2",
-        "osxfs",
-        "prl_fs",
-        "smb2",
-        "smb3",
-        "smbfs",
-        "vboxsf",
-        "virtiofs",
-        "vmhgfs",
-        "wslfs",
-    )
-)
+_SILENT: Final = """
+    9p afs afp beegfs ceph cifs coda davfs drvfs fakeowner gfs2 glusterfs gpfs grpcfuse lustre ncpfs
+    nfs nfs4 ocfs2 osxfs prl_fs smb2 smb3 smbfs vboxsf virtiofs vmhgfs wslfs
+"""
 _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
 
 
@@ -64,7 +36,7 @@ def silent_mount(directory: bytes, mountinfo: bytes) -> tuple[str, str] | None:
         elif point.startswith(prefix):
             below.append((point, kind))
     for point, kind in (holding, *below):
-        if kind in SILENT or kind.split(".")[0] in ("fuse", "fuseblk"):
+        if kind in _SILENT.split() or kind.split(".")[0] in ("fuse", "fuseblk"):
             return os.fsdecode(point), kind
     return None
 

@@ -2,7 +2,7 @@
 
 Full scans and looks at dirty paths happen on one thread and take turns: between two folders of a
 scan, ripe paths are looked at. So that the scan does not take back what such a look found, the look
-tells it which folders exist (`_visited`) and which files are there after all (`found_again`).
+tells it which folders exist (`_visited`), and the ledger strikes the files that are there after all.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from producers.filesystem.cache import Cache, Row
-from producers.filesystem.examine import Examiner, Trouble
+from producers.filesystem.examine import Examiner
 from producers.filesystem.ledger import Ledger
+from producers.filesystem.root import Root
 from producers.filesystem.selection import IGNORE_FILE, Selection
 from producers.filesystem.source import FilesystemSource
+from producers.filesystem.troubles import Trouble
 from producers.filesystem.walk import Listed, read_small, walk
 from sitemap_store.errors import Unavailable
 
@@ -29,12 +31,12 @@ class RootChanged(Exception):
 
 
 class Scanner:
-    """One source's eyes, on one root. `root` is absolute and without links."""
+    """One source's eyes, on one root."""
 
     def __init__(
         self,
         source: FilesystemSource,
-        root: bytes,
+        root: Root,
         *,
         selection: Selection,
         examiner: Examiner,
@@ -42,18 +44,17 @@ class Scanner:
         ledger: Ledger,
         report: Callable[[Trouble], None],
         clock: Callable[[], int],
-        same_root: Callable[[], bool],
         watch: Callable[[bytes], None] | None,
     ) -> None:
         self._source = source
-        self._root = root
+        self._home = root
+        self._root = root.path
         self._selection = selection
         self._examiner = examiner
         self._cache = cache
         self._ledger = ledger
         self._report = report
         self._clock = clock
-        self._same_root = same_root
         self._watch = watch
         self._visited: set[bytes] | None = None
 
@@ -67,7 +68,7 @@ class Scanner:
         files, unread = 0, []
         rows: list[Row] = []
         before: list[Row | None] = []
-        self._cache.forget_missed()
+        self._ledger.comparison.find_all()
         self._visited = set()
         try:
             for listed in self._walk(b""):
@@ -78,14 +79,14 @@ class Scanner:
                 self._visited.add(listed.folder)
                 files += len(listed.files)
                 missed = self._compare(listed.folder, listed.files, rows, before)
-                self._cache.miss((row.dir, row.name) for row in missed)
+                self._ledger.comparison.miss((row.dir, row.name) for row in missed)
                 if len(rows) >= CHUNK:
                     self._flush(rows, before, send=send)
                 between()
             self._flush(rows, before, send=send)
             for folder in self._cache.folders():
                 if folder not in self._visited and not _is_below(folder, unread):
-                    self._cache.miss((folder, name) for name in self._cache.folder(folder))
+                    self._ledger.comparison.miss((folder, name) for name in self._cache.folder(folder))
         finally:
             self._visited = None
         self._check_root()
@@ -238,7 +239,7 @@ class Scanner:
         self._report(Trouble(folder, "unreadable", detail))
 
     def _check_root(self) -> None:
-        if not self._same_root():
+        if not self._home.same():
             raise RootChanged
 
 

@@ -8,30 +8,26 @@ has passed:
 2. Is a scan due: the first, one that was asked for, `rescan_interval`, polling? Folders are watched
    as the scan comes to them. Files that it misses are not believed to be gone before its end, and
    not at all when they are too many (`max_delete`).
-3. Is a reconcile due: after a full scan, and after Redis was away? The rows are compared with what
-   the site's state holds of this source, and the difference is sent.
+3. Is a reconcile due: after a full scan, after Redis was away, or when it came up with another
+   state? The rows are compared with what the state holds of this source; the difference is sent.
 4. Ripe paths are looked at and what changed is sent; so is what comes or goes by its own dates.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import sys
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from producers.filesystem.cache import Cache
-from producers.filesystem.dirty import Dirty
 from producers.filesystem.examine import Examiner
+from producers.filesystem.history import History
 from producers.filesystem.ledger import Ledger
-from producers.filesystem.mounts import find_silent_mount
+from producers.filesystem.root import Root
 from producers.filesystem.scan import RootChanged, Scanner
 from producers.filesystem.selection import IGNORE_FILE, Selection, never_a_page
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.troubles import Troubles
+from producers.filesystem.standing import Standing
 from producers.filesystem.walk import WatchLimit
 from producers.push import Publisher
 from sitemap_store.errors import Unavailable
@@ -43,44 +39,24 @@ log = logging.getLogger(__name__)
 
 LOOK: Final = 0.25
 """Seconds between two looks at the directory itself."""
+ASK_STATE: Final = 5.0
+"""Seconds between two looks at whether the state is still the one that was written to."""
 BATCH: Final = 5000
 """Paths that are looked at in one go."""
 PAUSES: Final = (0.2, 30.0)
 """The first and the longest pause, in seconds, before what failed is tried again."""
 HELD_RESCAN: Final = 60.0
+"""Seconds between two scans while deletes are held back."""
 LIMIT_RETRY: Final = 600.0
 """Seconds after which a watch table that was full is tried again."""
-FULL_TABLE: Final = "the kernel gives no more inotify watches"
 COUNT_EVERY: Final = 5.0
-_SETTLE_NS: Final = 100_000_000
-_SETTLE_POLLED_NS: Final = 2_500_000_000
+SETTLE_NS: Final = 100_000_000
+SETTLE_POLLED_NS: Final = 2_500_000_000
 """How old a file's times must be to prove anything; FAT keeps them in steps of two seconds."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Standing:
-    """What outlives a session."""
-
-    dirty: Dirty
-    troubles: Troubles
-    clock: Callable[[], float]
-    monotonic: Callable[[], float]
-    accept: bool
-    cold: bool = True
-    rescan_asked: bool = False
-    reconcile_due: bool = True
-    limited_until: float = 0.0
-    stopping: threading.Event = field(default_factory=threading.Event)
-    ready: threading.Event = field(default_factory=threading.Event)
-    status: dict[str, Any] = field(default_factory=dict)
-
-    def now(self) -> int:
-        """The time in epoch milliseconds."""
-        return int(self.clock() * 1000)
-
-
 class Session:
-    """One root of one source. Not started when the directory is not there: raises Unavailable."""
+    """One root of one source. Raises Unavailable at once when the directory is not there."""
 
     def __init__(
         self, source: FilesystemSource, publisher: Publisher, cache: Cache, standing: Standing
@@ -89,20 +65,23 @@ class Session:
         self._publisher = publisher
         self._cache = cache
         self._standing = standing
-        self._root, self._identity = find_root(source)
+        self._root = Root(source.directory, source.name)
         self._lost = ""
         self._next_scan: float | None = 0.0
         self._full = True
-        self._held_said = -1
         self._pause = 0.0
-        self._counted = float("-inf")
+        self._counted = self._asked = float("-inf")
         self._changed = True
-        self._limit: str | None = None
-        why = self._why_polling()
+        self._state_id: str | None = None
+        why = standing.limited or self._root.why_polling(source.polling)
         self._table = None if why else self._watch_table()
         if self._table is None:
-            why = why or FULL_TABLE
-        self._ledger = Ledger(source, publisher, cache)
+            why = why or str(standing.limited)
+        report = standing.troubles.report
+        self._history: History | None = None
+        if "git" in source.lastmod:
+            self._history = History(source.directory, self._root.path, cache, standing)
+        self._ledger = Ledger(source, publisher, cache, report)
         self._scanner = Scanner(
             source,
             self._root,
@@ -110,17 +89,17 @@ class Session:
             examiner=Examiner(
                 source,
                 publisher.store.site,
-                settle_ns=_SETTLE_POLLED_NS if why else _SETTLE_NS,
-                report=standing.troubles.report,
+                settle_ns=SETTLE_POLLED_NS if self._table is None else SETTLE_NS,
+                report=report,
+                committed=None if self._history is None else self._history.date,
             ),
             cache=cache,
             ledger=self._ledger,
-            report=standing.troubles.report,
+            report=report,
             clock=standing.now,
-            same_root=self._same_root,
-            watch=self._table.watch if self._table else None,
+            watch=None if self._table is None else self._table.watch,
         )
-        self._say(mode="polling" if why else "events", mode_because=why or "inotify")
+        standing.say(mode="polling" if self._table is None else "events", mode_because=why)
 
     def run(self) -> None:
         """Watch until told to stop. Raises RootChanged when the next session is to begin."""
@@ -137,72 +116,82 @@ class Session:
                     standing.stopping.wait(self._pause)
                 else:
                     self._recovered()
+                    standing.dirty.wait(self._patience())
         finally:
-            standing.dirty.clear()
             if self._table is not None:
                 self._table.close()
+            standing.dirty.clear()
 
     def _round(self) -> None:
-        standing, dirty = self._standing, self._standing.dirty
-        if self._lost or (self._table is not None and not self._table.alive):
-            lost = self._lost or "the thread that reads file events ended"
-            log.warning(
-                "File events were lost (%s); %s is watched and scanned anew.",
-                lost,
-                self._source.directory,
-                extra=self._extra("events_lost"),
-            )
-            raise RootChanged
-        if not self._same_root() or self._may_watch_again():
-            raise RootChanged
-        if standing.rescan_asked or dirty.overflowed:
+        standing = self._standing
+        self._check_watch()
+        self._ask_state()
+        for path in self._history.changed() if self._history else ():
+            standing.dirty.mark(path)
+        if standing.rescan_asked or standing.dirty.overflowed:
             standing.rescan_asked = False
-            dirty.clear()
+            standing.dirty.clear()
             self._full, self._next_scan = True, 0.0
-        now = standing.monotonic()
-        if self._next_scan is not None and now >= self._next_scan:
+        if self._next_scan is not None and standing.monotonic() >= self._next_scan:
             self._scan()
         if standing.reconcile_due:
             self._reconcile()
         self._live()
-        if self._cache_turns():
+        if self._scanner.turn(standing.now()):
             self._changed = True
         standing.troubles.flush()
         self._count()
-        dirty.wait(self._patience())
+
+    def _check_watch(self) -> None:
+        standing = self._standing
+        if self._table is None:
+            if standing.limited and (standing.rescan_asked or standing.monotonic() >= standing.limited_until):
+                standing.limited = None
+                raise RootChanged
+        elif self._lost or not self._table.alive:
+            log.warning(
+                "File events were lost (%s); %s is watched and scanned anew.",
+                self._lost or "the thread that reads them ended",
+                self._source.directory,
+                extra=standing.extra("events_lost"),
+            )
+            raise RootChanged
+        if not self._root.same():
+            raise RootChanged
+
+    def _ask_state(self) -> None:
+        # Redis may have come up empty, or restored to another day, without ever being away.
+        now = self._standing.monotonic()
+        if now - self._asked < ASK_STATE:
+            return
+        found = self._publisher.store.partitions[0].state_id()
+        if self._state_id is not None and found != self._state_id:
+            self._standing.reconcile_due = True
+        self._state_id, self._asked = found, now
 
     def _scan(self) -> None:
-        standing = self._standing
+        standing, full = self._standing, self._full
         started = standing.monotonic()
-        full = self._full
-        self._say(state="scanning")
+        standing.say(state="scanning")
         files = self._scanner.scan(send=not full, between=self._between)
         if full:
             standing.reconcile_due = True
         else:
-            held = self._ledger.believe_missed(accept=False)
-            self._hold(held)
+            self._hold(self._ledger.believe_missed())
         took = standing.monotonic() - started
-        self._say(state="watching", files_scanned=files, scan_seconds=round(took, 3))
-        self._full = False
-        self._next_scan = self._when_next(took)
+        standing.say(state="watching", files_scanned=files, scan_seconds=round(took, 3))
         self._changed = True
+        self._next_scan, self._full = self._when_next(took)
 
-    def _when_next(self, took: float) -> float | None:
-        now = self._standing.monotonic()
-        interval = self._source.rescan_interval or None
+    def _when_next(self, took: float) -> tuple[float | None, bool]:
+        standing, interval = self._standing, self._source.rescan_interval
+        now = standing.monotonic()
         if self._table is None:
-            # A poll is a scan; one every `rescan_interval` is compared with the state too.
-            if interval and now - self._last_full() >= interval:
-                self._full = True
-            return now + max(self._source.poll_interval, 3 * took)
-        self._full = True
-        if self._standing.status.get("held_deletes"):
-            interval = min(interval or HELD_RESCAN, HELD_RESCAN)
-        return now + interval if interval else None
-
-    def _last_full(self) -> float:
-        return float(self._standing.status.get("_reconciled", float("-inf")))
+            # A poll is a scan; once in `rescan_interval` it is compared with the state too.
+            full = bool(interval) and not standing.reconcile_due
+            full = full and now - standing.reconciled >= interval
+            return now + max(self._source.poll_interval, 3 * took), full
+        return (now + interval if interval else None), True
 
     def _between(self) -> None:
         if self._standing.stopping.is_set():
@@ -214,7 +203,7 @@ class Session:
         standing = self._standing
         result = self._ledger.reconcile(accept=standing.accept, cold=standing.cold)
         standing.reconcile_due = standing.cold = standing.accept = False
-        standing.status["_reconciled"] = standing.monotonic()
+        standing.reconciled = standing.monotonic()
         self._hold(result.held)
         self._changed = True
         if result.added or result.deleted or not standing.ready.is_set():
@@ -224,7 +213,7 @@ class Session:
                 result.added,
                 result.deleted,
                 result.listed,
-                extra=self._extra("reconciled"),
+                extra=standing.extra("reconciled"),
             )
         if not standing.ready.is_set():
             standing.troubles.flush()
@@ -241,9 +230,6 @@ class Session:
                 dirty.put_back(taken)
                 raise
 
-    def _cache_turns(self) -> int:
-        return self._scanner.turn(self._standing.now())
-
     def _patience(self) -> float:
         longest = LOOK
         if self._next_scan is not None:
@@ -251,50 +237,32 @@ class Session:
         return max(longest, 0.0)
 
     def _hold(self, held: int) -> None:
-        self._say(held_deletes=held)
-        if held and held != self._held_said:
+        standing = self._standing
+        before = standing.status.get("held_deletes", 0)
+        standing.say(held_deletes=held)
+        if held:
+            soon = standing.monotonic() + HELD_RESCAN
+            self._next_scan = soon if self._next_scan is None else min(self._next_scan, soon)
+        if held and held != before:
             log.error(
                 "%d URLs have no file any more, which is more than max_delete lets a scan delete. "
                 "They stay in the sitemap. If the files of %s are gone for good, start once with "
                 "--accept-deletes; if a disk is not mounted, mount it.",
                 held,
                 self._source.directory,
-                extra=self._extra("deletes_held"),
+                extra=standing.extra("deletes_held"),
             )
-        elif not held and self._held_said > 0:
-            log.info("The missing files are back.", extra=self._extra("deletes_released"))
-        self._held_said = held
-
-    def _same_root(self) -> bool:
-        try:
-            found = os.stat(self._source.directory)
-        except OSError:
-            return False
-        return (found.st_dev, found.st_ino) == self._identity
-
-    def _why_polling(self) -> str:
-        if self._source.polling == "always":
-            return "polling is set to always"
-        if sys.platform != "linux":
-            return "this system has no inotify"
-        if self._standing.monotonic() < self._standing.limited_until:
-            self._limit = self._standing.status.get("watch_limit")
-            return FULL_TABLE
-        silent = find_silent_mount(self._root) if self._source.polling == "auto" else None
-        return f"{silent[0]} is {silent[1]}, which tells no changes" if silent else ""
-
-    def _may_watch_again(self) -> bool:
-        standing = self._standing
-        if self._table is not None or not standing.limited_until:
-            return False
-        if standing.rescan_asked or standing.monotonic() >= standing.limited_until:
-            standing.limited_until = 0.0
-        return not standing.limited_until
+        elif before and not held:
+            log.info(
+                "%s: no deletes are held back any more.",
+                self._source.directory,
+                extra=standing.extra("deletes_released"),
+            )
 
     def _watch_table(self) -> WatchTable | None:
         try:
             return WatchTable(
-                self._root,
+                self._root.path,
                 mark=self._standing.dirty.mark,
                 matters=_matters,
                 lost=self._lose,
@@ -310,15 +278,15 @@ class Session:
 
     def _full_table(self, error: WatchLimit) -> None:
         standing = self._standing
+        standing.limited = str(error)
         standing.limited_until = standing.monotonic() + LIMIT_RETRY
-        self._limit = str(error)
-        self._say(problem=self._limit, watch_limit=self._limit)
+        standing.say(problem=standing.limited)
         log.error(
-            "%s can't be watched whole: %s. Until then it is polled every %g s.",
+            "%s can't be watched as a whole: %s. Until then it is polled every %g s.",
             self._source.directory,
             error.detail,
             self._source.poll_interval,
-            extra=self._extra("watch_limit"),
+            extra=standing.extra("watch_limit"),
         )
 
     def _failed(self, error: Unavailable) -> None:
@@ -327,43 +295,22 @@ class Session:
         self._pause = min(max(self._pause * 2, PAUSES[0]), PAUSES[1])
         text = str(error)
         if standing.status.get("problem") != text:
-            log.warning("%s. Trying again.", text, extra=self._extra("source_waits"))
-        self._say(state="waiting", problem=text)
+            log.warning("%s. Trying again.", text, extra=standing.extra("source_waits"))
+        standing.say(state="waiting", problem=text)
 
     def _recovered(self) -> None:
-        self._pause = 0.0
-        if self._standing.status.get("problem") not in (None, self._limit):
-            self._say(state="watching", problem=self._limit)
-            log.info("%s is up to date again.", self._source.directory, extra=self._extra("back"))
+        standing, self._pause = self._standing, 0.0
+        if standing.status.get("problem") not in (None, standing.limited):
+            log.info("%s is up to date again.", self._source.directory, extra=standing.extra("back"))
+        if standing.status.get("problem") != standing.limited:
+            standing.say(state="watching", problem=standing.limited)
 
     def _count(self) -> None:
         now = self._standing.monotonic()
         if self._changed and now - self._counted >= COUNT_EVERY:
             files, urls, unlisted = self._cache.counts()
-            self._say(files=files, urls=urls, unlisted=unlisted)
+            self._standing.say(files=files, urls=urls, unlisted=unlisted)
             self._counted, self._changed = now, False
-
-    def _say(self, **fields: object) -> None:
-        self._standing.status = self._standing.status | fields
-
-    def _extra(self, action: str) -> dict[str, str]:
-        site = self._publisher.store.site.name
-        return {"action": action, "site": site, "source": self._source.name}
-
-
-def find_root(source: FilesystemSource) -> tuple[bytes, tuple[int, int]]:
-    """The directory without links, and which one it is. Raises Unavailable."""
-    try:
-        root = os.path.realpath(os.fsencode(source.directory))
-        found = os.stat(root)
-        with os.scandir(root):
-            pass
-    except OSError as error:
-        raise Unavailable(
-            what=f"watch.{source.name}.directory",
-            detail=f"{source.directory} can't be listed ({error.strerror})",
-        ) from error
-    return root, (found.st_dev, found.st_ino)
 
 
 def _matters(name: bytes) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import string
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Final, NoReturn
 
 from sitemap_store.errors import BadSetting, Refused
@@ -16,6 +18,18 @@ LASTMOD_CHOICES: Final = ("front-matter", "meta", "git", "content", "mtime")
 TRAILING_SLASH: Final = ("keep", "always", "never")
 POLLING: Final = ("auto", "always", "never")
 _TELLING: Final = ("path", "stem", "name")
+_TYPES: Final = {
+    "str": (str,),
+    "float": (int, float),
+    "bool": (bool,),
+    "bool | None": (bool, NoneType),
+}
+_NAMES: Final = {
+    "str": "text",
+    "float": "number",
+    "bool": "true or false",
+    "bool | None": "true or false",
+}
 _FIELD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
@@ -73,10 +87,10 @@ class FilesystemSource:
             check_source(self.name)
         except Refused as refused:
             raise BadSetting(setting=f"watch.{self.name}", detail=refused.detail) from refused
+        self._check_types()
         self._check_url()
-        for option in ("include", "index_files"):
-            if not getattr(self, option) and option == "include":
-                self._bad(option, "is empty, so no file would be a page.")
+        if not self.include:
+            self._bad("include", "is empty, so no file would be a page.")
         for name in self.index_files:
             if not name or "/" in name:
                 self._bad("index_files", f"{name!r} is no file name.")
@@ -97,6 +111,20 @@ class FilesystemSource:
         self._within("max_delete", 0, 1)
         if self.rescan_interval != 0:
             self._within("rescan_interval", 1, 31 * 86_400)
+
+    def _check_types(self) -> None:
+        for field in dataclasses.fields(self):
+            value, kind = getattr(self, field.name), str(field.type)
+            if kind.startswith("tuple"):
+                # A configuration file may give one value where a list of one is meant.
+                several = (value,) if isinstance(value, str) else tuple(value or ())
+                if not all(isinstance(each, str) for each in several):
+                    self._bad(field.name, f"{value!r} is no list of texts.")
+                object.__setattr__(self, field.name, several)
+            elif field.name == "directory":
+                object.__setattr__(self, field.name, Path(value))
+            elif not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and "bool" not in kind):
+                self._bad(field.name, f"{value!r} is no {_NAMES[kind]}.")
 
     def _check_url(self) -> None:
         if not self.url.startswith("/"):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import Final, NamedTuple
 
-from producers.filesystem.examine import Trouble
 from producers.filesystem.source import FilesystemSource
 from producers.push import Publisher
+from sitemap_store.errors import Refused
 
 log = logging.getLogger(__name__)
 
@@ -15,6 +15,15 @@ MOST: Final = 10_000
 """Troubles that are remembered as said; after that some may be said twice."""
 _LOGGED: Final = 20
 """Files that one flush names; the rest it counts."""
+
+
+class Trouble(NamedTuple):
+    """Something about one file that people should know, once."""
+
+    path: bytes
+    kind: str
+    detail: str
+    refused: Refused | None = None
 
 
 class Troubles:

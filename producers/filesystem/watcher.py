@@ -21,8 +21,9 @@ from typing import Any, Final
 from producers.filesystem.cache import Cache
 from producers.filesystem.dirty import Dirty
 from producers.filesystem.scan import RootChanged
-from producers.filesystem.session import PAUSES, Session, Standing
+from producers.filesystem.session import PAUSES, Session
 from producers.filesystem.source import FilesystemSource
+from producers.filesystem.standing import Standing
 from producers.filesystem.troubles import Troubles
 from producers.push import Publisher
 from sitemap_store.errors import Unavailable
@@ -54,6 +55,7 @@ class Watcher:
         self._site = publisher.store.site
         self._state_dir = state_dir
         self._standing = Standing(
+            labels={"site": self._site.name, "source": source.name},
             dirty=Dirty(source.debounce, source.debounce_max, clock=monotonic),
             troubles=Troubles(source, publisher),
             clock=clock,
@@ -89,7 +91,7 @@ class Watcher:
 
     def health(self) -> dict[str, Any]:
         """How it stands, for `sitemapd status`; docs/filesystem.md has the fields."""
-        status = {key: value for key, value in self._standing.status.items() if key[0] != "_"}
+        status = dict(self._standing.status)
         if self._thread is None or not self._thread.is_alive():
             status["state"] = "stopped"
         return {
@@ -103,7 +105,7 @@ class Watcher:
 
     def _run(self) -> None:
         standing, pause = self._standing, 0.0
-        standing.status = {"state": "starting", "problem": None, "held_deletes": 0}
+        standing.say(state="starting", problem=None, held_deletes=0)
         while not standing.stopping.is_set():
             try:
                 with closing(self._cache()) as cache:
@@ -122,7 +124,7 @@ class Watcher:
             except Exception:
                 # A bug must not end the watching: the next session starts from what is on disk.
                 log.exception(
-                    "Watching %s failed.", self.source.directory, extra=self._extra("source_failed")
+                    "Watching %s failed.", self.source.directory, extra=self._standing.extra("source_failed")
                 )
                 problem = "it failed for a reason that the log tells"
             pause = min(max(pause * 2, PAUSES[0]), PAUSES[1])
@@ -145,8 +147,8 @@ class Watcher:
     def _wait(self, problem: str, pause: float) -> None:
         standing = self._standing
         if standing.status.get("problem") != problem:
-            log.error("%s. Trying again.", problem, extra=self._extra("source_waits"))
-        standing.status = standing.status | {"state": "waiting", "problem": problem}
+            log.error("%s. Trying again.", problem, extra=self._standing.extra("source_waits"))
+        standing.say(state="waiting", problem=problem)
         standing.reconcile_due = True
         standing.stopping.wait(pause)
 
@@ -182,6 +184,3 @@ class Watcher:
             self._site.assume_timezone,
         )  # fmt: skip
         return hashlib.blake2b(repr(what).encode(), digest_size=16).hexdigest()
-
-    def _extra(self, action: str) -> dict[str, str]:
-        return {"action": action, "site": self._site.name, "source": self.source.name}

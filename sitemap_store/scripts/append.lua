@@ -1,24 +1,29 @@
 -- Appends events: each URL keeps its seat or gets one in its section's open shard, its record goes to
--- that shard's log, and the shard turns due. All of it or nothing.
+-- that shard's log, and the shard turns due. All of it or nothing. While a restore takes the published tree
+-- back, they are held instead: their URLs may not have their old seats yet.
 -- ARGV: 1 now, 2 min_interval ms, 3 shard_size, 4 index_size, 5 partitions, 6 p, 7 delay ms,
---       8 section names joined by LF, 9… events: digest (10 bytes), section (1 byte, its place in the
---       list from 1), record
+--       8 how many events of which sections follow: lines of "count section", 9… for each event, section
+--       by section, digest and record
 -- Returns the shards for which a job must be enqueued now.
 local now = clock(ARGV[1])
 local min_interval, shard_size, index_size = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local partitions, p, delay = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local sections = {}
-for name in string.gmatch(ARGV[8], '[^\n]+') do sections[#sections + 1] = name end
-
-local state = redis.call('HMGET', key('state'), 'buckets', 'seats')
+local state = redis.call('HMGET', key('state'), 'buckets', 'seats', 'restoring')
+if state[3] then
+  local held = {string.format('%d', now)}
+  for i = 10, #ARGV, 2 do held[#held + 1] = ARGV[i] end
+  redis.call('RPUSH', key('held'), table.concat(held, '\n'))
+  return {}
+end
 local n, seats = tonumber(state[1] or 1), tonumber(state[2] or 0)
 local size = power(n)
 local open, touched, order = {}, {}, {}
-local ops = {a = 0, u = 0, d = 0}
+local A, U, DEL, X = 97, 117, 100, 120 -- the ops' codes (sitemap_store.events)
+local ops = {[A] = 0, [U] = 0, [DEL] = 0, [X] = 0}
 local stamp = string.format('%d', now)
 
 -- The section's open shard; a full one freezes and the next is opened.
-local function seat(section)
+local function opened(section)
   local shard = open[section]
   if not shard then
     local id = redis.call('HGET', key('open'), section)
@@ -34,33 +39,46 @@ local function seat(section)
     shard.seats, shard.before = 0, 0
     redis.call('HSET', key('open'), section, shard.id)
   end
-  shard.seats = shard.seats + 1
-  seats = seats + 1
-  return shard.id
+  return shard
 end
 
-for i = 9, #ARGV do
-  local event = ARGV[i]
-  local digest = string.sub(event, 1, 10)
+-- New URLs come in runs (a bulk load), and so do known ones: the call that settled the last event is tried
+-- first for the next.
+local new = false
+local function seat_of(digest, section)
   local where = bucket(digest, n, size)
-  local id = redis.call('HGET', where, digest)
+  local id = not new and redis.call('HGET', where, digest)
   if not id then
-    id = seat(sections[string.byte(event, 11)])
-    redis.call('HSET', where, digest, id)
+    local shard = opened(section)
+    new = redis.call('HSETNX', where, digest, shard.id) == 1
+    if new then
+      shard.seats = shard.seats + 1
+      seats = seats + 1
+      return shard.id
+    end
+    id = redis.call('HGET', where, digest)
   end
-  local shard = touched[id]
-  if not shard then
-    shard = {stamp}
-    touched[id] = shard
-    order[#order + 1] = id
+  return id
+end
+
+local i = 9
+for count, section in string.gmatch(ARGV[8], '(%d+) ([^\n]+)') do
+  for _ = 1, tonumber(count) do
+    local id = seat_of(ARGV[i], section)
+    local record = ARGV[i + 1]
+    i = i + 2
+    local shard = touched[id]
+    if not shard then
+      shard = {stamp, n = 1}
+      touched[id] = shard
+      order[#order + 1] = id
+    end
+    local size_now = shard.n + 1
+    shard[size_now], shard.n = record, size_now
+    local op = string.byte(record, 1)
+    if op == X then shard.urgent = true end
+    ops[op] = ops[op] + 1
   end
-  shard[#shard + 1] = string.sub(event, 12)
-  local op = string.sub(event, 12, 12)
-  if op == 'x' then
-    shard.urgent = true
-    op = 'd'
-  end
-  ops[op] = ops[op] + 1
 end
 
 for _, shard in pairs(open) do
@@ -82,8 +100,8 @@ for _, id in ipairs(order) do
 end
 
 redis.call('HSET', key('state'), 'buckets', grow(n, seats), 'seats', seats)
-redis.call('HINCRBY', key('state'), 'logged', #ARGV - 8)
-redis.call('HINCRBY', key('stats'), 'add', ops.a)
-redis.call('HINCRBY', key('stats'), 'update', ops.u)
-redis.call('HINCRBY', key('stats'), 'delete', ops.d)
+redis.call('HINCRBY', key('state'), 'logged', (#ARGV - 8) / 2)
+redis.call('HINCRBY', key('stats'), 'add', ops[A])
+redis.call('HINCRBY', key('stats'), 'update', ops[U])
+redis.call('HINCRBY', key('stats'), 'delete', ops[DEL] + ops[X])
 return wake

@@ -67,7 +67,6 @@ if split then
     'sources', ARGV[first_moved + 3], 'seats', count)
   redis.call('HINCRBY', shard, 'seats', -count)
   urls = urls + tonumber(ARGV[first_moved + 1])
-  if ARGV[13] ~= '0' then redis.call('ZADD', key('purge'), ARGV[13], new) end
   if #rest > 0 then
     redis.call('DEL', key('log:' .. id))
     for _, element in ipairs(rest) do

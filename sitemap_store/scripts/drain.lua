@@ -1,6 +1,7 @@
 -- Empties a state that has no id (it never published), keeping its unfolded events in the list `held`, in
--- shard order; what held already has stays before them. Called before a restore, and again if one was cut
--- short.
+-- shard order; what held already has stays before them. From now on until the state gets its id, appends
+-- go to held too: their URLs may not have their seats yet. Called before a restore, and again if one was
+-- cut short.
 -- ARGV: 1 now
 -- Returns how many log elements were kept, or -1 when the state has an id.
 if redis.call('HGET', key('state'), 'id') then return -1 end
@@ -21,4 +22,5 @@ end
 for _, section in ipairs(redis.call('SMEMBERS', key('sections'))) do redis.call('DEL', key('sec:' .. section)) end
 redis.call('DEL', key('state'), key('shards'), key('sections'), key('open'), key('numbers'), key('due'),
   key('pending'), key('scheduled'), key('leases'), key('stale'), key('purge'), key('index_sizes'))
+redis.call('HSET', key('state'), 'restoring', 1)
 return kept

@@ -1,12 +1,13 @@
 -- Notes that a version of a shard is at the output (or, with no file name, that the shard is empty and the
 -- index must drop it), brings the index's listing up to date, and gives the lease back.
 -- ARGV: 1 now, 2 worker, 3 shard id, 4 version, 5 file name or "", 6 etag, 7 min_interval ms,
---       8 when the shard was claimed, 9 names that were unlinked, joined by a space
+--       8 when the shard was claimed, 9 names that were unlinked, joined by a space, 10 "1" when the
+--       file's bytes were changed just now
 -- Returns {"ok" | "superseded", index file to wake or "", "shard" when it must be woken at once or ""}.
 local now, worker, id, version, file = clock(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local shard = key('s:' .. id)
 local meta = redis.call('HMGET', shard, 'v', 'petag', 'lm', 'file', 'old', 'index', 'section', 'number',
-  'dead', 'rw', 'seats', 'urls')
+  'dead', 'rw', 'seats', 'urls', 'pv', 'check')
 redis.call('HDEL', key('stale'), id .. ' ' .. worker)
 if not meta[1] then
   if holds(id, worker) then redis.call('HDEL', key('leases'), id) end
@@ -14,7 +15,7 @@ if not meta[1] then
 end
 if not holds(id, worker) or tonumber(meta[1]) ~= version then
   -- The output may hold our old bytes now: whoever has the shard renders it once more.
-  redis.call('HSET', shard, 'check', 1)
+  redis.call('HSET', shard, 'check', 'late')
   if holds(id, worker) then redis.call('HDEL', key('leases'), id) end
   redis.call('ZADD', key('due'), now, id)
   redis.call('ZADD', key('pending'), 'NX', now, id)
@@ -36,7 +37,10 @@ for name in string.gmatch(old, '%S+') do
   if not gone then keep[#keep + 1] = name end
 end
 
-if file ~= '' and (meta[2] or '') ~= ARGV[6] then lm = math.max(now, lm + 1) end
+-- Bytes that are the published ones again changed all the same when others were put there in between: by a
+-- worker that died before it said so, or by one that came late.
+local between = ARGV[10] == '1' and (tonumber(meta[13]) ~= version or meta[14] == 'late')
+if file ~= '' and ((meta[2] or '') ~= ARGV[6] or between) then lm = math.max(now, lm + 1) end
 redis.call('HSET', shard, 'pv', version, 'petag', ARGV[6], 'lm', lm, 'file', file)
 redis.call('HDEL', shard, 'check')
 local wants = file ~= '' and table.concat({meta[7], meta[8], string.format('%d', lm), file}, ' ') or false

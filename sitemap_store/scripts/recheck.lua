@@ -5,7 +5,7 @@
 local now = clock(ARGV[1])
 local ids = redis.call('ZRANGE', key('shards'), ARGV[2], ARGV[3])
 for _, id in ipairs(ids) do
-  redis.call('HSET', key('s:' .. id), 'check', 1)
+  redis.call('HSETNX', key('s:' .. id), 'check', 1)
   redis.call('ZADD', key('pending'), 'NX', now, id)
   redis.call('ZADD', key('due'), 'LT', now, id)
 end

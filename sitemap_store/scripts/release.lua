@@ -1,15 +1,17 @@
 -- Takes back what dead workers left: their leases are free at once, and what they may have written over
 -- newer bytes after losing a lease is rendered again.
 -- ARGV: 1 now, 2… names of workers that are certainly dead
+-- Which jobs the dead had in hand is not known: all marks of scheduled jobs are dropped, and the keeper
+-- enqueues again what is due. A job that is there twice is harmless.
 -- Returns the members that are due now.
 local now, dead, freed = clock(ARGV[1]), {}, {}
 for i = 2, #ARGV do dead[ARGV[i]] = true end
 local function again(member)
   redis.call('ZADD', key('due'), now, member)
   redis.call('ZADD', key('pending'), 'NX', now, member)
-  redis.call('HDEL', key('scheduled'), member)
   freed[#freed + 1] = member
 end
+redis.call('DEL', key('scheduled'))
 local leases = redis.call('HGETALL', key('leases'))
 for i = 1, #leases, 2 do
   if dead[string.match(leases[i + 1], '^%d+ (.*)$')] then
@@ -24,7 +26,7 @@ for i = 1, #stale, 2 do
     redis.call('HDEL', key('stale'), stale[i])
     local hash = string.sub(member, 1, 1) == 'i' and key('i:' .. string.sub(member, 2)) or key('s:' .. member)
     if redis.call('EXISTS', hash) == 1 then
-      redis.call('HSET', hash, 'check', 1)
+      redis.call('HSET', hash, 'check', 'late')
       again(member)
     end
   end

@@ -2,8 +2,11 @@
 -- ARGV: 1 now, 2 section, 3 number, 4 index number k, 5 file, 6 lastmod ms, 7 etag, 8 snapshot, 9 urls,
 --       10 bytes, 11 sources joined by LF, 12 partitions, 13 whether to render it again,
 --       14… digests
--- Returns the shard's id.
+-- The shards of a section come in the order of their numbers: a call that is repeated changes nothing.
+-- Returns the shard's id, or 0 for one that is here already.
 local now, section, number, k = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local counted = math.floor((number - 1) / tonumber(ARGV[12])) + 1
+if counted <= tonumber(redis.call('HGET', key('numbers'), section) or 0) then return 0 end
 local id = redis.call('HINCRBY', key('state'), 'next', 1)
 redis.call('HSET', key('s:' .. id), 'section', section, 'number', number, 'index', k, 'v', 1, 'pv', 1,
   'urls', ARGV[9], 'dead', 0, 'bytes', ARGV[10], 'seats', #ARGV - 13, 'lm', ARGV[6], 'rw', 0, 'etag', ARGV[7],
@@ -23,11 +26,8 @@ if ARGV[13] == '1' then
   redis.call('ZADD', key('pending'), 'NX', now, id)
 end
 -- The highest number of a section is its open shard, as long as it has room.
-local counted = math.floor((number - 1) / tonumber(ARGV[12])) + 1
-if counted > tonumber(redis.call('HGET', key('numbers'), section) or 0) then
-  redis.call('HSET', key('numbers'), section, counted)
-  redis.call('HSET', key('open'), section, id)
-end
+redis.call('HSET', key('numbers'), section, counted)
+redis.call('HSET', key('open'), section, id)
 local n = tonumber(redis.call('HGET', key('state'), 'buckets') or 1)
 local seats = tonumber(redis.call('HGET', key('state'), 'seats') or 0)
 local size = power(n)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
 import click
@@ -125,32 +126,30 @@ def send(context: Context, lines: Iterator[Line], *, source: str | None, bulk: b
 def read_lines(stream: BinaryIO) -> Iterator[Line]:
     """The events of an NDJSON stream; blank lines are passed over, bad ones become refusals."""
     number = 0
+    decode = json.JSONDecoder().raw_decode
     while raw := stream.readline(LINE_MAX + 1):
         number += 1
         if len(raw) > LINE_MAX:
             while not raw.endswith(b"\n") and (raw := stream.readline(LINE_MAX)):
                 pass
-            yield Line(
-                number, Refused(loc="", rule="too-large", detail=f"The line is longer than {LINE_MAX} bytes.")
-            )
-            continue
-        if not raw.strip():
+            detail = f"The line is longer than {LINE_MAX} bytes."
+            yield Line(number, Refused(loc="", rule="too-large", detail=detail))
             continue
         try:
-            yield Line(number, json.loads(raw))
+            text = raw.decode().strip()
+            if not text:
+                continue
+            item, end = decode(text)
+            if end != len(text):
+                raise ValueError(f"more follows after character {end}")
+            yield Line(number, item)
         except (ValueError, RecursionError) as error:
             yield Line(number, Refused(loc="", rule="json", detail=f"The line is not JSON: {error}."))
 
 
 def batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
     """The lines, `CHUNK` at a time."""
-    batch: list[Line] = []
-    for line in lines:
-        batch.append(line)
-        if len(batch) >= CHUNK:
-            yield batch
-            batch = []
-    if batch:
+    while batch := list(islice(lines, CHUNK)):
         yield batch
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,7 @@ def run(
     from sitemapd.build import build
     from sitemapd.embedded import EmbeddedServer
     from sitemapd.services import stop_on_signals
+    from sitemapd.web import listen
 
     context.configure_logging()
     settings = _settings(context, directory, base_url, output, data_dir)
@@ -60,36 +62,42 @@ def run(
             hint="Give --base-url and --output, or add one under [sites.NAME].",
         )
     stop = stop_on_signals()
-    server = None if settings.redis_url is not None else EmbeddedServer(settings.data_dir)
-    try:
-        if server is not None:
-            server.start()
-            log.info("Redis runs at %s", server.url, extra={"action": "redis_started"})
-            _keep_running(server, stop)
-        _run(context, parts, stop, host, port, remember=base_url is not None)
-    finally:
-        stop.set()
-        if server is not None:
-            server.stop()
+    with listen(host, port) as listener:
+        if settings.redis_url is not None:
+            _run(context, parts, stop, listener, remember=base_url is not None)
+        else:
+            server = EmbeddedServer(settings.data_dir)
+            try:
+                server.start()
+                keeping = _keep_running(server, stop)
+                try:
+                    _run(context, parts, stop, listener, remember=base_url is not None)
+                finally:
+                    stop.set()
+                    keeping.join()  # or it would start anew what is stopped next
+            finally:
+                server.stop()
     log.info("Stopped", extra={"action": "stopped"})
 
 
-def _run(context: Context, parts: Parts, stop: Event, host: str, port: int, *, remember: bool) -> None:
+def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, *, remember: bool) -> None:
     from sitemapd.begin import begin
     from sitemapd.services import health, rescan_on_hangup, supervisor, watchers
     from sitemapd.web import Server, application
 
     begin(parts)
+    if parts.settings.redis_url is None:
+        log.info("Redis runs at %s", parts.redis_url, extra={"action": "redis_started"})
     watching = watchers(parts)
     rescan_on_hangup(watching)
     supervised = supervisor(parts, as_json=context.log_json)
     folders = {name: parts.folder(name) for name in parts.sites}
-    web = Server(application(folders, lambda: health(parts, supervised, watching)), host, port)
+    file = _remember(parts.settings) if remember else None
+    web = Server(application(folders, lambda: health(parts, supervised, watching)), listener)
     web.start()
     for watcher in watching:
         watcher.start()
-    if remember:
-        file = _remember(parts.settings)
+    if file is not None:
         click.echo(f"Other commands: sitemapd --config {file} status")
     click.echo(f"Serving at {web.address}")
     try:
@@ -100,7 +108,7 @@ def _run(context: Context, parts: Parts, stop: Event, host: str, port: int, *, r
         web.stop()
 
 
-def _keep_running(server: EmbeddedServer, stop: Event) -> None:
+def _keep_running(server: EmbeddedServer, stop: Event) -> Thread:
     """Start the embedded server anew when it dies; what it acknowledged is on disk."""
 
     def watch() -> None:
@@ -112,11 +120,16 @@ def _keep_running(server: EmbeddedServer, stop: Event) -> None:
                 except BadSetting as error:
                     log.error("%s", error, extra={"action": "redis_failed"})
 
-    Thread(target=watch, name="redis", daemon=True).start()
+    thread = Thread(target=watch, name="redis", daemon=True)
+    thread.start()
+    return thread
 
 
 def _remember(settings: Settings) -> Path:
-    """Write the flags as a configuration file into the data folder, for the other commands."""
+    """Write the flags as a configuration file into the data folder, for the other commands.
+
+    Raises BadSetting.
+    """
     (name, site), *_ = settings.sites.items()
     lines = [
         "# Written by `sitemapd run` from its flags, so that the other commands find the site.",
@@ -131,7 +144,13 @@ def _remember(settings: Settings) -> Path:
             f"directory = {json.dumps(str(options['directory']))}",
         ]
     file = settings.data_dir / "sitemapd.toml"
-    file.write_text("\n".join(lines) + "\n", "utf-8")
+    try:
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(lines) + "\n", "utf-8")
+    except OSError as error:
+        raise BadSetting(
+            setting="data_dir", detail=f"{settings.data_dir} can't be written ({error.strerror})."
+        ) from error
     return file
 
 

@@ -71,16 +71,17 @@ def watch(context: Context, accept_deletes: bool) -> None:
 def serve(context: Context, host: str, port: int) -> None:
     """Serve the published files and /healthz over HTTP."""
     from sitemapd.services import health, stop_on_signals
-    from sitemapd.web import Server, application
+    from sitemapd.web import Server, application, listen
 
     context.configure_logging()
     parts = context.parts
     if not parts.sites:
         raise BadSetting(setting="sites", detail="no site is configured.")
     folders = {name: parts.folder(name) for name in parts.sites}
-    server = Server(application(folders, lambda: health(parts, None, [])), host, port)
-    stop = stop_on_signals()
-    server.start()
-    log.info("Serving at %s", server.address, extra={"action": "serving"})
-    stop.wait()
-    server.stop()
+    with listen(host, port) as listener:
+        server = Server(application(folders, lambda: health(parts, None, [])), listener)
+        stop = stop_on_signals()
+        server.start()
+        log.info("Serving at %s", server.address, extra={"action": "serving"})
+        stop.wait()
+        server.stop()

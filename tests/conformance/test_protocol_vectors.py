@@ -84,9 +84,7 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("raw", "loc", "xml"), [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN]
-)
+@pytest.mark.parametrize(("raw", "loc", "xml"), [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN])
 def test_a_url_is_written_in_its_normal_form(raw: str, loc: str, xml: str | None) -> None:
     """Vectors 1-6, 8, 10 and 11: encoded, counted and escaped as the protocol has it."""
     assert normalise(URL + raw, SITE) == (URL + loc, ())

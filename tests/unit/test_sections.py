@@ -41,9 +41,7 @@ def matches(glob: str, text: str) -> bool:
     if glob.startswith("**"):
         return matches(glob.lstrip("*"), text) or (bool(text) and matches(glob, text[1:]))
     if glob.startswith("*"):
-        return matches(glob[1:], text) or (
-            bool(text) and text[0] != "/" and matches(glob, text[1:])
-        )
+        return matches(glob[1:], text) or (bool(text) and text[0] != "/" and matches(glob, text[1:]))
     return bool(text) and glob[0] == text[0] and matches(glob[1:], text[1:])
 
 

@@ -79,9 +79,7 @@ ORIGINS = st.sampled_from(
         *("https://user:pw@example.com", "ftp://example.com", "https://", "https:", ""),
     ]
 )
-URLS = st.builds(
-    lambda origin, pieces: origin + "".join(pieces), ORIGINS, st.lists(PIECES, max_size=8)
-)
+URLS = st.builds(lambda origin, pieces: origin + "".join(pieces), ORIGINS, st.lists(PIECES, max_size=8))
 
 
 @given(URLS)
@@ -130,9 +128,7 @@ def test_no_byte_of_a_path_or_query_is_lost(rest: str) -> None:
     assert bool(warnings) == bool(mark)
 
 
-@given(
-    st.lists(st.sampled_from(["a", "", ".", "..", "...", ".a", "b.", "%2e", "%2E."]), max_size=8)
-)
+@given(st.lists(st.sampled_from(["a", "", ".", "..", "...", ".a", "b.", "%2e", "%2E."]), max_size=8))
 def test_dot_segments_go_as_the_rfc_says(segments: list[str]) -> None:
     """The outcome is that of RFC 3986's own steps, doubled slashes included."""
     path = "/" + "/".join(segments)
@@ -322,9 +318,7 @@ def test_a_forbidden_character_is_refused_wherever_it_stands(place: str, code: i
     assert refusal(place.format(chr(code)), ANYWHERE) == "control-character"
 
 
-@pytest.mark.parametrize(
-    "value", [None, 1, b"https://example.com/", ["https://example.com/"], True]
-)
+@pytest.mark.parametrize("value", [None, 1, b"https://example.com/", ["https://example.com/"], True])
 def test_what_is_no_text_is_no_url(value: object) -> None:
     """A value of another type is refused by the rule "type"."""
     assert refusal(value) == "type"
@@ -346,6 +340,9 @@ def test_a_refusal_of_a_huge_url_is_short() -> None:
     assert len(caught.value.detail) < 500
     assert len(caught.value.loc) == 2_048
     assert "600,020" in caught.value.detail
+    with pytest.raises(Refused) as caught:
+        normalise("https://example.com/" + "\ud800" * 100_000, RULES)
+    assert len(caught.value.loc) == 2_048
 
 
 @pytest.mark.parametrize(
@@ -484,9 +481,7 @@ def test_what_is_no_folders_address_is_a_bad_setting(url: object) -> None:
     assert str(caught.value).startswith("base_url: ")
 
 
-@pytest.mark.parametrize(
-    "base", ["https://example.com", "https://Example.com/", "https://example.com/a"]
-)
+@pytest.mark.parametrize("base", ["https://example.com", "https://Example.com/", "https://example.com/a"])
 def test_rules_take_no_base_that_is_not_normal(base: str) -> None:
     """Without its slash the base would be a prefix of other hosts and folders."""
     with pytest.raises(BadSetting, match="normal form"):

@@ -17,9 +17,7 @@ def test_each_of_the_seven_words_is_a_changefreq(word: str) -> None:
     assert check_changefreq(word) == word
 
 
-@pytest.mark.parametrize(
-    "value", ["Daily", "", " daily", "daily\n", "bi-weekly", None, 1, ["daily"]]
-)
+@pytest.mark.parametrize("value", ["Daily", "", " daily", "daily\n", "bi-weekly", None, 1, ["daily"]])
 def test_anything_else_is_no_changefreq(value: object) -> None:
     """Other words, other cases and other types are refused, and the way out is named."""
     with pytest.raises(Refused) as caught:

@@ -4,7 +4,7 @@ import datetime
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sitemap_store.errors import BadSetting, Refused
@@ -92,9 +92,7 @@ def test_missing_seconds_are_completed(text: str, written: str) -> None:
     assert parse_lastmod(text) == (written, None)
 
 
-@pytest.mark.parametrize(
-    "text", ["2026-03-21T11:22:22", "2026-03-21T11:22", "2026-03-21T11:22:22.5"]
-)
+@pytest.mark.parametrize("text", ["2026-03-21T11:22:22", "2026-03-21T11:22", "2026-03-21T11:22:22.5"])
 def test_a_time_without_a_zone_is_refused_and_the_setting_named(text: str) -> None:
     """An hour without a zone could be any of 27 instants; the operator may say which."""
     with pytest.raises(Refused, match="assume_timezone"):
@@ -138,9 +136,7 @@ def test_every_date_of_the_calendar_is_accepted(
 
 
 @given(st.integers(0, 9999), st.integers(0, 13), st.integers(0, 32))
-def test_a_day_is_accepted_when_and_only_when_the_calendar_has_it(
-    year: int, month: int, day: int
-) -> None:
+def test_a_day_is_accepted_when_and_only_when_the_calendar_has_it(year: int, month: int, day: int) -> None:
     """The standard library's calendar and ours agree on every day and on every day that is not."""
     text = f"{year:04d}-{month:02d}-{day:02d}"
     try:
@@ -190,12 +186,19 @@ def test_what_is_written_is_a_whole_date_that_is_accepted_again(text: str) -> No
         (LAST_MS, "9999-12-31T23:59:59.999Z"),
     ],
 )
-def test_an_instant_is_written_in_utc_with_milliseconds_where_there_are_any(
-    ms: int, text: str
-) -> None:
+def test_an_instant_is_written_in_utc_with_milliseconds_where_there_are_any(ms: int, text: str) -> None:
     """Milliseconds appear only when they are not 000, and reading gives the instant back."""
     assert format_instant(ms) == text
     assert instant_ms(text) == ms
+
+
+@given(st.integers(FIRST_MS, LAST_MS), st.integers(FIRST_MS, LAST_MS))
+@example(1_000, 1_001)
+def test_instants_with_all_milliseconds_sort_as_their_times_do(one: int, other: int) -> None:
+    """Written with milliseconds in any case, the order of texts is the order of instants."""
+    texts = [format_instant(ms, always_milliseconds=True) for ms in (one, other)]
+    assert (texts[0] < texts[1]) == (one < other)
+    assert [instant_ms(text) for text in texts] == [one, other]
 
 
 @given(st.integers(FIRST_MS, LAST_MS))
@@ -237,9 +240,7 @@ def test_the_first_and_the_last_times_of_all_zones_are_instants() -> None:
     assert instant_ms("9999-12-31T23:59:59.999-14:00") == LAST_MS + 14 * 3_600_000
 
 
-@pytest.mark.parametrize(
-    "value", ["1997", "1997-07", "2026-03-21T11:22:22", "2026-W12-6", "", None]
-)
+@pytest.mark.parametrize("value", ["1997", "1997-07", "2026-03-21T11:22:22", "2026-W12-6", "", None])
 def test_what_names_no_instant_is_refused(value: object) -> None:
     """A month is no instant, and neither is a time without a zone."""
     with pytest.raises(Refused) as caught:

@@ -1,0 +1,62 @@
+"""`python -m benchmarks [NAME…] [--urls N]`: run the benchmarks and print a table of each."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.bulk import bulk, scattered
+from benchmarks.latency import one_event
+from benchmarks.service import running
+
+NAMES = ("latency", "bulk", "scattered")
+
+
+def show(title: str, rows: dict[str, dict[str, float]]) -> None:
+    """Print rows of figures."""
+    table = Table(title=title)
+    table.add_column("")
+    columns = list(next(iter(rows.values())))
+    for column in columns:
+        table.add_column(column, justify="right")
+    for name, row in rows.items():
+        table.add_row(name, *(f"{row[column]:,.1f}" for column in columns))
+    Console(width=140).print(table)
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--urls", type=int, default=1_000_000, help="size of the large site")
+    chosen = parser.parse_args()
+    names = chosen.names or NAMES
+    Console().print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    if "latency" in names:
+        rows = {}
+        for site in (chosen.urls // 100, chosen.urls // 10):
+            with running() as service:
+                bulk(service, site)
+                rows[f"{site:,} URLs"] = one_event(service, site)
+        with running() as service:
+            loaded = bulk(service, chosen.urls)
+            rows[f"{chosen.urls:,} URLs"] = one_event(service, chosen.urls)
+            spread = scattered(service, chosen.urls, chosen.urls // 10) if "scattered" in names else None
+        show("one event → index bumped", rows)
+        show("bulk push -", {f"{chosen.urls:,} URLs": loaded})
+        if spread:
+            show("events spread at random", {f"over {chosen.urls:,} URLs": spread})
+    elif {"bulk", "scattered"} & set(names):
+        with running() as service:
+            show("bulk push -", {f"{chosen.urls:,} URLs": bulk(service, chosen.urls)})
+            if "scattered" in names:
+                spread = scattered(service, chosen.urls, chosen.urls // 10)
+                show("events spread at random", {f"over {chosen.urls:,} URLs": spread})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+"""A folder in which the command runs as a user would run it, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.acceptance.processes import kill_all, running, state
+from tests.acceptance.until import until
+
+ROOT: Final = Path(__file__).parents[2]
+BASE: Final = "https://shop.example.com/"
+COMMAND_SECONDS: Final = 60.0
+START_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a command that has ended left."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Its standard output as JSON."""
+        return json.loads(self.out)
+
+    def refusal(self) -> str:
+        """The one sentence of a command that refused to start, without its prefix."""
+        assert self.code == 2, self
+        lines = self.err.splitlines()
+        assert len(lines) == 1, self
+        assert lines[0].startswith("sitemapd: "), self
+        assert self.out == "", self
+        return lines[0].removeprefix("sitemapd: ")
+
+
+class Service:
+    """A command that runs until it is stopped."""
+
+    def __init__(self, arguments: Sequence[str], folder: Path, env: Mapping[str, str], number: int) -> None:
+        self._out, self._err = folder / f"service-{number}.out", folder / f"service-{number}.err"
+        self.folder = folder
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self._process = subprocess.Popen(
+                arguments,
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                # Ctrl-C is for pytest, which then ends the services in its own order.
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def out(self) -> str:
+        """Its standard output so far."""
+        return self._out.read_text()
+
+    @property
+    def log(self) -> str:
+        """Its standard error so far, its children's too."""
+        return self._err.read_text()
+
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process.poll() is None
+
+    def workers(self) -> list[int]:
+        """The process ids of the worker processes below the test's folder, whoever started them."""
+        return sorted(pid for pid, line in running(self.folder).items() if "sitemapd.child" in line)
+
+    def says(self, text: str, *, times: int = 1, within: float = START_SECONDS) -> str:
+        """Wait until its output or log holds a text that often; returns the last line that does."""
+
+        def lines() -> list[str]:
+            found = [line for line in (self.out + self.log).splitlines() if text in line]
+            assert self.alive() or len(found) >= times, f"it ended with {self._process.poll()}:\n{self.log}"
+            return found if len(found) >= times else []
+
+        return until(lines, within=within, what=f"it says {text!r}; so far it said\n{self.out}{self.log}")[-1]
+
+    def count(self, text: str) -> int:
+        """How many lines of its log hold a text."""
+        return sum(text in line for line in self.log.splitlines())
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def ended(self, *, within: float = STOP_SECONDS) -> int:
+        """Wait until it has ended; its exit code, negative for a signal."""
+        return self._process.wait(within)
+
+    def stop(self) -> int:
+        """Ask it to end, as an init system does; its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.ended()
+
+    def kill(self) -> None:
+        """Kill it (and not its children), and see it gone."""
+        self._process.kill()
+        self.ended()
+
+
+class Place:
+    """One test's folder, the commands that ran in it, and the services that still do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.output = folder / "public"
+        self.secret = ""
+        """Must be in no output of any command."""
+        self._said: list[str] = []
+        self._services: list[Service] = []
+
+    def configure(self, text: str, *, name: str = "sitemapd.toml") -> Path:
+        """Write a configuration file."""
+        file = self.folder / name
+        file.write_text(text)
+        return file
+
+    def command(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        within: float = COMMAND_SECONDS,
+    ) -> Result:
+        """Run a command to its end."""
+        done = subprocess.run(
+            _line(arguments), cwd=self.folder, env=_env(env), input=stdin, capture_output=True, timeout=within
+        )
+        result = Result(code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode())
+        self._said.append(result.out + result.err)
+        return result
+
+    def ok(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Result:
+        """Run a command that must exit 0."""
+        result = self.command(*arguments, stdin=stdin, env=env)
+        assert result.code == 0, (arguments, result)
+        return result
+
+    def service(self, *arguments: str, env: Mapping[str, str] | None = None) -> Service:
+        """Start a command that runs until it is stopped; the test's end ends it if the test doesn't."""
+        service = Service(_line(arguments), self.folder, _env(env), len(self._services))
+        self._services.append(service)
+        return service
+
+    def worker(self, *arguments: str, env: Mapping[str, str] | None = None, processes: int = 2) -> Service:
+        """Start `sitemapd worker` and wait until its processes are there."""
+        service = self.service(*arguments, "worker", "--workers", str(processes), env=env)
+        service.says("[worker_started", times=processes)
+        return service
+
+    def events(self, *events: Mapping[str, object], code: int = 0, site: Sequence[str] = ()) -> Result:
+        """Push events as NDJSON."""
+        result = self.command(*site, "push", "-", stdin=ndjson(events))
+        assert result.code == code, result
+        return result
+
+    def wait(self) -> None:
+        """Return when all that was pushed is published."""
+        self.ok("wait", "--timeout", "40")
+
+    def close(self) -> None:
+        """End everything, by process id, and check what was said: no traceback, no secret, ever."""
+        for service in self._services:
+            if service.alive():
+                for pid in (service.pid, *service.workers()):
+                    if state(pid) == "T":
+                        os.kill(pid, signal.SIGCONT)
+                service.signal(signal.SIGTERM)
+        for service in self._services:
+            with suppress(subprocess.TimeoutExpired):
+                service.ended()
+        kill_all(self.folder)
+        for service in self._services:
+            service.ended()
+            self._said.append(service.out + service.log)
+        for said in self._said:
+            assert "Traceback" not in said, said
+            assert not self.secret or self.secret not in said, said
+
+
+def ndjson(events: Sequence[Mapping[str, object]]) -> bytes:
+    """Events as `push -` reads them."""
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+def add(path: str, **fields: object) -> dict[str, object]:
+    """An event that adds the URL of that path."""
+    return {"op": "add", "loc": BASE + path, **fields}
+
+
+def update(path: str, **fields: object) -> dict[str, object]:
+    """An event that updates the URL of that path."""
+    return {"op": "update", "loc": BASE + path, **fields}
+
+
+def delete(path: str, **fields: object) -> dict[str, object]:
+    """An event that deletes the URL of that path."""
+    return {"op": "delete", "loc": BASE + path, **fields}
+
+
+def settings(redis_url: str, **site: object) -> str:
+    """A configuration file of one site; `site` sets further things of it."""
+    rows = {"base_url": BASE, "output": "public", **site}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in rows.items()]
+    return "\n".join([f"redis_url = {json.dumps(redis_url)}", "[sites.main]", *lines, ""])
+
+
+def _line(arguments: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "sitemapd", *arguments]
+
+
+def _env(more: Mapping[str, str] | None) -> dict[str, str]:
+    """This process' environment without any setting of sitemapd."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("SITEMAPD_")}
+    return {**plain, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(more or {})}

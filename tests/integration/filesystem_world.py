@@ -1,0 +1,184 @@
+"""A content folder that is really watched, a real Redis, and what a plain look at the folder says."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from producers.filesystem import FilesystemSource, Watcher
+from producers.push import Publisher
+from sitemap_store.connection import connect
+from sitemap_store.entries import Entry
+from sitemap_store.events import Event
+from sitemap_store.sections import Sections
+from sitemap_store.site import Site
+from sitemap_store.store import Store
+from sitemap_store.urls import UrlRules
+from sitemap_store.wake import Waker
+
+BASE: Final = "https://example.com/"
+PATIENCE: Final = 30.0
+"""Seconds until a condition that does not come true is a failure."""
+
+
+def until(holds: Callable[[], object], what: object = "") -> None:
+    """Wait until a condition holds; `what`, called if it is callable, says what is missing."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(what() if callable(what) else what or "it never came true")
+        time.sleep(0.005)
+
+
+class Recorder(Publisher):
+    """A publisher that notes every event that goes through it, and can be made to wait."""
+
+    def __init__(self, store: Store, waker: Waker) -> None:
+        super().__init__(store, waker)
+        self.events: list[Event] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def send(self, events: Any, *, bulk: bool = False) -> int:
+        self.gate.wait()
+        several = list(events)
+        sent = super().send(several, bulk=bulk)
+        self.events += several
+        return sent
+
+
+class World:
+    """One content folder and one site. Times in the source are short, so that tests are."""
+
+    def __init__(self, folder: Path, redis_url: str) -> None:
+        self.folder = folder
+        self.content = folder / "content"
+        self.content.mkdir(parents=True)
+        self.state_dir: Path | None = folder / "state"
+        self.client = connect(redis_url, timeout=2.0)
+        self.site = Site(
+            name="main", rules=UrlRules(base=BASE), sections=Sections(()), assume_timezone=None
+        )
+        self.publisher = Recorder(Store(self.client, self.site), Waker(self.client))
+        self.watchers: list[Watcher] = []
+
+    def source(self, **options: Any) -> FilesystemSource:
+        """A source on the content folder."""
+        defaults = {"name": "pages", "directory": self.content, "rescan_interval": 0}
+        quick = {"debounce": 0.03, "debounce_max": 0.3, "poll_interval": 0.05}
+        return FilesystemSource(**(defaults | quick | options))
+
+    def watch(self, *, accept_deletes: bool = False, ready: bool = True, **options: Any) -> Watcher:
+        """Start a watcher, and wait until it is ready."""
+        clock = options.pop("clock", time.time)
+        watcher = Watcher(
+            self.source(**options),
+            self.publisher,
+            state_dir=self.state_dir,
+            accept_deletes=accept_deletes,
+            clock=clock,
+        )
+        watcher.start()
+        self.watchers.append(watcher)
+        if ready:
+            until(watcher.ready.is_set, watcher.health)
+        return watcher
+
+    def close(self) -> None:
+        """Stop what was started."""
+        self.publisher.gate.set()
+        for watcher in self.watchers:
+            assert watcher.stop()
+        self.client.close()
+
+    def write(self, path: str | bytes, text: str = "text") -> Path:
+        """Write a file of the content folder, making its folders."""
+        file = self.content / os.fsdecode(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def entries(self) -> dict[str, Entry]:
+        """What the state holds of the source, by path below the site."""
+        return {
+            entry.loc.removeprefix(BASE): entry for entry in self.publisher.store.listing("pages")
+        }
+
+    def urls(self) -> set[str]:
+        """The paths below the site that the state holds of the source."""
+        return set(self.entries())
+
+    def until_urls(self, *paths: str) -> None:
+        """Wait until the state holds exactly these."""
+        wanted = set(paths)
+        until(lambda: self.urls() == wanted, lambda: self.difference(wanted))
+
+    def settle(self, root: Path | None = None) -> None:
+        """Wait until the state holds what a plain look at the folder says, and nothing waits."""
+
+        def settled() -> bool:
+            return self.urls() == plain_look(root or self.content) and not any(
+                watcher.health()["waiting"] for watcher in self.watchers
+            )
+
+        until(settled, lambda: self.difference(plain_look(root or self.content)))
+
+    def difference(self, wanted: set[str]) -> str:
+        """What is missing and what is too much."""
+        found = self.urls()
+        health = [watcher.health() for watcher in self.watchers]
+        missing, surplus = sorted(wanted - found)[:20], sorted(found - wanted)[:20]
+        return f"{len(found)} found; missing {missing}, too much {surplus}; {health}"
+
+    def events_of(self, path: str) -> list[str]:
+        """The ops that were sent of one URL, in their order."""
+        return [event.op for event in self.publisher.events if event.loc == BASE + path]
+
+    def sent(self) -> int:
+        """How many events were sent so far."""
+        return len(self.publisher.events)
+
+    @contextmanager
+    def nothing_sent(self) -> Iterator[None]:
+        """Check that no event is sent by what happens within, up to a marker file that comes after."""
+        before = self.sent()
+        yield
+        marker = f"marker-{before}-{time.monotonic_ns()}.html"
+        self.write(marker)
+        until(lambda: marker in self.urls(), f"{marker} never came")
+        new = self.publisher.events[before:]
+        assert [event.loc for event in new] == [BASE + marker], new
+
+
+def plain_look(root: Path) -> set[str]:
+    """The URLs of a folder of Markdown and HTML files, as a few lines see it: the oracle."""
+    found = set()
+    top = os.path.realpath(os.fsencode(root))
+    for folder, folders, files in os.walk(top):
+        folders[:] = [name for name in folders if not name.startswith(b".")]
+        for name in files:
+            path = os.path.join(folder, name)
+            if name.startswith(b".") or name.endswith((b"~", b".tmp")) or os.path.islink(path):
+                continue
+            if not name.endswith((b".html", b".md")):
+                continue
+            try:
+                with open(path, "rb") as file:
+                    text = file.read()
+            except FileNotFoundError:
+                continue
+            if b"draft: true" in text:
+                continue
+            address = os.path.relpath(path, top)
+            if name in (b"index.html", b"index.md"):
+                address = address[: -len(name)]
+            elif name.endswith(b".md"):
+                address = address[:-3]
+            found.add(quote(address, safe="/!$&'()*+,;=:@~"))
+    return found

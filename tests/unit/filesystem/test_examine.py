@@ -1,0 +1,278 @@
+"""One file and its row."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from producers.filesystem.cache import Row
+from producers.filesystem.examine import Examiner
+from producers.filesystem.source import FilesystemSource
+from producers.filesystem.troubles import Trouble
+from sitemap_store.sections import Sections
+from sitemap_store.site import Site
+from sitemap_store.urls import UrlRules
+from sitemap_store.w3c import instant_ms
+
+NOW = instant_ms("2026-03-21T12:00:00Z")
+
+
+class Desk:
+    """A folder, and an examiner that looks at files in it."""
+
+    def __init__(self, folder: Path, committed: Callable[[bytes, bytes], int] | None = None, **options: Any) -> None:
+        self.folder = folder
+        self.troubles: list[Trouble] = []
+        self.now = NOW
+        site = Site(name="main", rules=UrlRules(base="https://example.com/"), sections=Sections(()))
+        self.examiner = Examiner(
+            FilesystemSource(name="pages", directory=folder, **options),
+            site,
+            settle_ns=0,
+            report=self.troubles.append,
+            committed=committed,
+        )
+
+    def write(self, name: str, text: str | bytes, mtime: str = "2026-03-01T00:00:00Z") -> None:
+        """Write a file with that modification time."""
+        path = self.folder / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        self.touch(name, mtime)
+
+    def touch(self, name: str, mtime: str) -> None:
+        """Set a file's modification time."""
+        ns = instant_ms(mtime) * 1_000_000
+        os.utime(self.folder / name, ns=(ns, ns))
+
+    def look(self, name: str, old: Row | None = None) -> Row:
+        """The row of a file that is there."""
+        row = self.maybe(name, old)
+        assert row is not None
+        return row
+
+    def maybe(self, name: str, old: Row | None = None) -> Row | None:
+        """The row of a file, or None."""
+        found = os.stat(self.folder / name)
+        return self.examiner.examine(
+            os.fsencode(self.folder), b"", os.fsencode(name), found, old, self.now
+        )
+
+
+def test_a_plain_file_is_listed_with_its_mtime(tmp_path: Path) -> None:
+    """Address from the path, date from the modification time in whole seconds, UTC."""
+    desk = Desk(tmp_path)
+    desk.write("hello.html", "<p>", "2026-03-01T10:20:30.9Z")
+    row = desk.look("hello.html")
+    assert (row.loc, row.lastmod) == ("https://example.com/hello.html", "2026-03-01T10:20:30Z")
+    assert (row.why, row.live, row.lastmod_by) == ("", 1, "mtime")
+
+
+def test_the_same_stat_is_unchanged(tmp_path: Path) -> None:
+    """A file is read again when its size, times or inode differ."""
+    desk = Desk(tmp_path)
+    desk.write("a.html", "one")
+    desk.now = os.stat(tmp_path / "a.html").st_ctime_ns // 1_000_000 + 1
+    row = desk.look("a.html")
+    assert desk.examiner.unchanged(row, os.stat(tmp_path / "a.html"))
+    desk.write("a.html", "two")
+    assert not desk.examiner.unchanged(row, os.stat(tmp_path / "a.html"))
+
+
+def test_times_that_are_too_fresh_prove_nothing(tmp_path: Path) -> None:
+    """A file that changed just now may change once more within the same tick of the clock."""
+    desk = Desk(tmp_path)
+    desk.examiner = Examiner(
+        FilesystemSource(name="pages", directory=tmp_path),
+        Site(name="main", rules=UrlRules(base="https://example.com/"), sections=Sections(())),
+        settle_ns=100_000_000,
+        report=desk.troubles.append,
+    )
+    desk.write("a.html", "one")
+    state = os.stat(tmp_path / "a.html")
+    desk.now = state.st_ctime_ns // 1_000_000 + 50
+    assert not desk.examiner.unchanged(desk.look("a.html"), state)
+    desk.now += 100
+    assert desk.examiner.unchanged(desk.look("a.html"), state)
+
+
+def test_a_draft_is_known_and_not_listed(tmp_path: Path) -> None:
+    """It keeps a row, so that it need not be read again, without an address."""
+    desk = Desk(tmp_path)
+    desk.write("a.md", "---\ndraft: true\n---\n")
+    row = desk.look("a.md")
+    assert (row.loc, row.why, row.live) == ("", "draft", 0)
+
+
+def test_a_canonical_to_another_page_keeps_it_out(tmp_path: Path) -> None:
+    """The head is judged against the page's own address, permalink included."""
+    desk = Desk(tmp_path)
+    desk.write("a.html", "<link rel=canonical href=/b.html>")
+    assert desk.look("a.html").why == "canonical"
+    desk.write("a.html", "---\npermalink: /b.html\n---\n<link rel=canonical href=/b.html>")
+    assert desk.look("a.html").loc == "https://example.com/b.html"
+
+
+def test_a_refused_address_is_reported_once(tmp_path: Path) -> None:
+    """What may not be listed has a row that says so, and one report."""
+    desk = Desk(tmp_path)
+    desk.write("a.md", "---\nurl: https://other.example/\n---\n")
+    row = desk.look("a.md")
+    again = desk.look("a.md", row)
+    assert (row.why, row.loc, again.why) == ("refused", "", "refused")
+    assert [trouble.kind for trouble in desk.troubles] == ["refused"]
+    assert desk.troubles[0].refused is not None
+    assert desk.troubles[0].refused.rule == "location"
+
+
+def test_front_matter_that_cannot_be_read_keeps_the_row(tmp_path: Path) -> None:
+    """A typo must neither publish a draft nor take a page away."""
+    desk = Desk(tmp_path)
+    desk.write("a.md", "---\ntitle: [\n---\n")
+    assert desk.look("a.md").why == "front matter"
+    desk.write("a.md", "---\ntitle: a\n---\n")
+    good = desk.look("a.md")
+    desk.write("a.md", "---\ntitle: [\n---\n")
+    assert desk.look("a.md", good) is good
+    assert not desk.examiner.unchanged(good, os.stat(tmp_path / "a.md"))
+
+
+def test_an_unreadable_file_keeps_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Permission denied is said, and what was known stays."""
+    desk = Desk(tmp_path)
+    desk.write("a.md", "text")
+    good = desk.look("a.md")
+
+    def refuse(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert desk.look("a.md", good) is good
+    assert desk.look("a.md").why == "unreadable"
+    assert {trouble.kind for trouble in desk.troubles} == {"unreadable"}
+
+
+def test_a_file_that_is_gone_or_no_file_has_no_row(tmp_path: Path) -> None:
+    """Between the listing and the reading a file may go, or become a pipe."""
+    desk = Desk(tmp_path)
+    desk.write("a.md", "text")
+    state = os.stat(tmp_path / "a.md")
+    (tmp_path / "a.md").unlink()
+
+    def examine() -> Row | None:
+        return desk.examiner.examine(os.fsencode(tmp_path), b"", b"a.md", state, None, NOW)
+
+    assert examine() is None
+    os.mkfifo(tmp_path / "a.md")
+    assert examine() is None
+
+
+def test_dates_to_come_open_and_close_the_page(tmp_path: Path) -> None:
+    """A row tells by itself whether it is live at a time."""
+    desk = Desk(tmp_path)
+    desk.write("a.md", "---\npublishDate: 2026-04-01\nexpiryDate: 2026-05-01\n---\n")
+    row = desk.look("a.md")
+    assert row.live == 0
+    assert row.at(instant_ms("2026-04-01T00:00:00Z")).live == 1
+    assert row.at(instant_ms("2026-04-30T23:59:59Z")).live == 1
+    assert row.at(instant_ms("2026-05-01T00:00:00Z")).live == 0
+
+
+def test_front_matter_gives_the_date_before_mtime(tmp_path: Path) -> None:
+    """The first choice that has a date decides, and dates to come are passed over."""
+    desk = Desk(tmp_path)
+    desk.write("a.md", "---\nupdated: 2099-01-01\ndate: 2020-01-01\n---\n")
+    row = desk.look("a.md")
+    assert (row.lastmod, row.lastmod_by) == ("2020-01-01", "front-matter")
+
+
+def test_the_order_of_lastmod_choices_is_kept(tmp_path: Path) -> None:
+    """Git first, then the head's modified time, then nothing."""
+    dates = {b"a.html": instant_ms("2024-05-06T07:08:09Z")}
+    desk = Desk(
+        tmp_path, committed=lambda _, name: dates.get(name, 0), lastmod=("git", "meta"), html_head=True
+    )
+    desk.write("a.html", "<meta property=article:modified_time content=2021-01-01>")
+    desk.write("b.html", "<meta property=article:modified_time content=2021-01-01>")
+    desk.write("c.html", "text")
+    assert desk.look("a.html").lastmod == "2024-05-06T07:08:09Z"
+    assert desk.look("b.html").lastmod == "2021-01-01"
+    assert desk.look("c.html").lastmod == ""
+
+
+def test_mtime_never_goes_back_for_the_same_bytes(tmp_path: Path) -> None:
+    """A restore with older times is no change; a touch is one, and so is other content."""
+    desk = Desk(tmp_path)
+    desk.write("a.html", "one", "2026-03-10T00:00:00Z")
+    row = desk.look("a.html")
+    desk.touch("a.html", "2026-03-05T00:00:00Z")
+    row = desk.look("a.html", row)
+    assert row.lastmod == "2026-03-10T00:00:00Z"
+    desk.touch("a.html", "2026-03-12T00:00:00Z")
+    row = desk.look("a.html", row)
+    assert row.lastmod == "2026-03-12T00:00:00Z"
+    desk.write("a.html", "two", "2026-03-05T00:00:00Z")
+    assert desk.look("a.html", row).lastmod == "2026-03-05T00:00:00Z"
+
+
+@pytest.mark.parametrize("mtime", ["2026-03-05T00:00:00Z", "2026-03-20T00:00:00Z"])
+def test_content_keeps_its_date_for_the_same_bytes(tmp_path: Path, mtime: str) -> None:
+    """Touched, restored or cloned anew: with lastmod = "content" the same bytes keep their date."""
+    desk = Desk(tmp_path, lastmod="content")
+    desk.write("a.html", "one", "2026-03-10T00:00:00Z")
+    row = desk.look("a.html")
+    (tmp_path / "a.html").unlink()
+    desk.write("a.html", "one", mtime)
+    again = desk.look("a.html", row)
+    assert (again.lastmod, again.digest) == (row.lastmod, row.digest)
+
+
+def test_content_that_changed_moves_on_whatever_the_clock_says(tmp_path: Path) -> None:
+    """Other bytes with an older mtime changed now, and never before the last change."""
+    desk = Desk(tmp_path, lastmod="content")
+    desk.write("a.html", "one", "2026-03-10T00:00:00Z")
+    row = desk.look("a.html")
+    desk.write("a.html", "two", "2026-03-05T00:00:00Z")
+    row = desk.look("a.html", row)
+    assert row.lastmod == "2026-03-21T12:00:00Z"
+    desk.now -= 3600_000
+    desk.write("a.html", "three", "2026-03-05T00:00:00Z")
+    assert desk.look("a.html", row).lastmod == "2026-03-21T12:00:00Z"
+
+
+def test_an_mtime_in_the_future_is_now(tmp_path: Path) -> None:
+    """A page can't have changed after this moment."""
+    desk = Desk(tmp_path)
+    desk.write("a.html", "one", "2040-01-01T00:00:00Z")
+    assert desk.look("a.html").lastmod == "2026-03-21T12:00:00Z"
+
+
+def test_nothing_is_read_when_nothing_is_asked_of_the_content(tmp_path: Path) -> None:
+    """Without front matter, head and content dates a file is not opened."""
+    desk = Desk(tmp_path, front_matter=False, html_head=False)
+    desk.write("a.html", "---\ndraft: true\n---\n<meta name=robots content=noindex>")
+    row = desk.look("a.html")
+    assert (row.why, row.digest) == ("", b"")
+
+
+def test_twins_in_two_normal_forms_are_told(tmp_path: Path) -> None:
+    """é in one character and in two are two files, and somebody should know."""
+    desk = Desk(tmp_path)
+    desk.write("é.html", "one")
+    desk.look("é.html")
+    assert desk.troubles == []
+    desk.write("e\u0301.html", "two")
+    one, other = desk.look("é.html"), desk.look("e\u0301.html")
+    assert one.loc != other.loc
+    assert {trouble.kind for trouble in desk.troubles} == {"twin"}
+    assert len({trouble.path for trouble in desk.troubles}) == 1
+
+
+def test_a_large_file_is_digested_whole(tmp_path: Path) -> None:
+    """A change beyond the part that is searched for a head is a change."""
+    desk = Desk(tmp_path, lastmod="content")
+    desk.write("a.html", b"x" * 3_000_000)
+    row = desk.look("a.html")
+    desk.write("a.html", b"x" * 2_999_999 + b"y")
+    assert desk.look("a.html", row).digest != row.digest

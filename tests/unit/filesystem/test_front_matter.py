@@ -1,0 +1,82 @@
+"""The block of settings at the start of a file."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from producers.filesystem.front_matter import FrontMatterError, front_matter
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("---\ntitle: A\ndraft: true\n---\ntext", {"title": "A", "draft": True}),
+        ("---\r\ntitle: A\r\n---\r\ntext", {"title": "A"}),
+        ("---  \ntitle: A\n...\ntext", {"title": "A"}),
+        ("---\ntitle: A\n---", {"title": "A"}),
+        ("\ufeff---\ntitle: A\n---\n", {"title": "A"}),
+        ('+++\ntitle = "A"\ndraft = true\n+++\ntext', {"title": "A", "draft": True}),
+        ('+++\r\ntitle = "A"\r\n+++\r\n', {"title": "A"}),
+        ('{"title": "A", "draft": true}\ntext', {"title": "A", "draft": True}),
+        ("---\n---\ntext", {}),
+        ("---\ntext between rules\n---\n", {}),
+        ("---\ntitle: A\nno end", {}),
+        ("text\n---\ntitle: A\n---\n", {}),
+        ("----\ntitle: A\n----\n", {}),
+        ("{{< shortcode >}}", {}),
+        ("{% include x %}", {}),
+        ("{ not json", {}),
+        ("", {}),
+        ("---", {}),
+        ("---\ndate: 0000-00-00\n---\n", {"date": "0000-00-00"}),
+        ("---\ndate: 2015-10-01\n---\n", {"date": "2015-10-01"}),
+        ("---\npublishDate: a\npublish-date2: b\nExpiry_Date: c\n---\n",
+         {"publishdate": "a", "publishdate2": "b", "expirydate": "c"}),
+        ("---\n1: a\nb: c\n---\n", {"b": "c"}),
+        ("---\ntitle: |\n  ---\n  in a text\nx: y\n---\n", {"title": "---\nin a text\n", "x": "y"}),
+    ],
+)  # fmt: skip
+def test_the_fields_are_read(text: str, fields: dict[str, object]) -> None:
+    """YAML, TOML and JSON give their fields under plain names; anything else gives none."""
+    assert front_matter(text.encode()) == fields
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\ntitle: [\n---\n",
+        "---\na: b: c\n---\n",
+        "---\n? [a]: b\n? {c: d}: e\n---\n",
+        "---\nx: !!python/object/apply:os.system ['true']\n---\n",
+        "---\nn: " + "9" * 5000 + "\n---\n",
+        "---\n" + "[" * 3000 + "\n---\n",
+        "+++\ntitle = \n+++\n",
+        '+++\na = 1\na = 2\n+++\n',
+    ],
+)
+def test_what_is_broken_is_told(text: str) -> None:
+    """A block that its kind can't be read as raises one error of ours, with one line of text."""
+    with pytest.raises(FrontMatterError) as caught:
+        front_matter(text.encode())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_block_in_another_encoding_is_read() -> None:
+    """Latin-1 is not what it should be, yet its ASCII fields count."""
+    assert front_matter("---\ntitle: mañana\ndraft: true\n---\n".encode("latin-1"))["draft"] is True
+
+
+def test_a_text_that_is_cut_within_a_character_is_read() -> None:
+    """Only the start of a file is looked at, and that may end in the middle of a character."""
+    data = "---\ntitle: é\n---\nlong text é".encode()[:-1]
+    assert front_matter(data) == {"title": "é"}
+
+
+@given(st.binary(max_size=200), st.sampled_from([b"---\n", b"+++\n", b"{", b""]))
+def test_no_bytes_make_it_fail_in_another_way(data: bytes, opener: bytes) -> None:
+    """Whatever a file begins with, the answer is fields or FrontMatterError."""
+    closer = {b"---\n": b"\n---\n", b"+++\n": b"\n+++\n"}.get(opener, b"")
+    try:
+        assert isinstance(front_matter(opener + data + closer), dict)
+    except FrontMatterError:
+        pass

@@ -1,0 +1,111 @@
+"""Which files are pages."""
+
+import pytest
+
+from producers.filesystem.selection import Selection, never_a_page
+
+HTML_AND_MARKDOWN = ("*.html", "*.md")
+
+
+def pages(selection: Selection, *paths: str) -> set[str]:
+    """The paths that are pages, their folders being entered first."""
+    found = set()
+    for path in paths:
+        folder, _, name = path.encode().rpartition(b"/")
+        if selection.reaches(folder) and selection.is_page(folder, name):
+            found.add(path)
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".hidden.html",
+        ".#page.md",
+        "#page.md#",
+        "page.md~",
+        "~$page.html",
+        ".page.html.Ab12Cd",
+        ".page.md.swp",
+        "page.swp",
+        "4913",
+        "page.html___jb_tmp___",
+        "page.html___jb_old___",
+        "page.html.part",
+        "page.html.tmp",
+        "page.html.bak",
+        ".git",
+        ".sitemapignore",
+        ".two\nlines.html",
+    ],
+)
+def test_leftovers_of_editors_are_never_pages(name: str) -> None:
+    """Dot files, backups and half-written files are no pages, even when everything is included."""
+    assert never_a_page(name.encode())
+    assert not Selection(("*",), ()).is_page(b"", name.encode())
+
+
+@pytest.mark.parametrize("name", ["page.html", "a#b.html", "4913.html", "tmp.md", "a~b.md", "bak"])
+def test_names_that_only_look_like_leftovers_are_pages(name: str) -> None:
+    """The rule is about whole names: a page about tmp files is a page."""
+    assert not never_a_page(name.encode())
+
+
+def test_only_included_files_are_pages() -> None:
+    """What no pattern of include matches is no page."""
+    found = pages(Selection(HTML_AND_MARKDOWN, ()), "a.html", "b/c.md", "d.css", "html", "x.html.gz")
+    assert found == {"a.html", "b/c.md"}
+
+
+def test_include_may_name_folders() -> None:
+    """Patterns with a slash are relative to the directory, as git has it."""
+    selection = Selection(("/docs/**/*.html", "legal.txt"), ())
+    found = pages(selection, "docs/a/b.html", "docs/b.html", "a.html", "legal.txt", "x/legal.txt")
+    assert found == {"docs/a/b.html", "docs/b.html", "legal.txt", "x/legal.txt"}
+
+
+def test_an_excluded_folder_takes_all_below_it_along() -> None:
+    """A folder that is left out isn't entered, so nothing below it can be a page."""
+    selection = Selection(HTML_AND_MARKDOWN, ("drafts/", "/vendor", "*.part.html"))
+    found = pages(
+        selection, "drafts/a.html", "x/drafts/y/a.html", "vendor/a.html", "x/vendor/a.html", "a.part.html"
+    )
+    assert found == {"x/vendor/a.html"}
+    assert not selection.enters(b"x", b"drafts")
+
+
+def test_a_sitemapignore_speaks_for_its_folder() -> None:
+    """Its patterns are relative to the folder it lies in."""
+    selection = Selection(HTML_AND_MARKDOWN, ())
+    selection.set_ignore(b"blog", b"# not yet\n/secret.html\nold/\n")
+    found = pages(
+        selection, "secret.html", "blog/secret.html", "blog/x/secret.html", "blog/old/a.html", "old/a.html"
+    )
+    assert found == {"secret.html", "blog/x/secret.html", "old/a.html"}
+
+
+def test_a_deeper_sitemapignore_overrules_the_one_above_and_exclude() -> None:
+    """`!` takes back what a folder above, or the setting, left out."""
+    selection = Selection(HTML_AND_MARKDOWN, ("b.html",))
+    selection.set_ignore(b"", b"a.html\n")
+    selection.set_ignore(b"blog", b"!a.html\n!b.html\n")
+    found = pages(selection, "a.html", "b.html", "blog/a.html", "blog/b.html", "blog/x/a.html")
+    assert found == {"blog/a.html", "blog/b.html", "blog/x/a.html"}
+
+
+def test_a_sitemapignore_that_goes_is_forgotten() -> None:
+    """Once the file is gone, what it left out is a page again."""
+    selection = Selection(HTML_AND_MARKDOWN, ())
+    selection.set_ignore(b"blog", b"*.html\n")
+    assert pages(selection, "blog/a.html") == set()
+    selection.set_ignore(b"blog", None)
+    assert pages(selection, "blog/a.html") == {"blog/a.html"}
+
+
+def test_names_that_are_no_text_are_matched_by_their_bytes() -> None:
+    """A name that is no UTF-8 can be a page, and can be left out."""
+    selection = Selection(HTML_AND_MARKDOWN, ("ma*ana.html",))
+    assert not selection.is_page(b"", b"ma\xf1ana.html")
+    assert selection.is_page(b"", b"\xffman.html")
+    selection.set_ignore(b"", b"\xff*.html\n")
+    assert not selection.is_page(b"", b"\xff.html")

@@ -1,0 +1,84 @@
+"""The log's text: what an append wrote is what the fold reads."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sitemap_store.events import KEEP, Event, Logged, decode, encode, read_log
+from tests import strategies
+from tests.world import BASE
+
+
+def _plain(event: Event) -> Event:
+    """An event with what the log does not tell apart put into one form."""
+    if event.op == "update":
+        return event._replace(urgent=False)
+    if event.op == "delete":
+        return event._replace(lastmod="", changefreq="", priority="", ext="")
+    return event._replace(
+        lastmod=event.lastmod or "",
+        changefreq=event.changefreq or "",
+        priority=event.priority or "",
+        ext=event.ext or "",
+        urgent=False,
+    )
+
+
+def _read(event: Event) -> Event:
+    found = decode(encode(event))
+    return found._replace(
+        lastmod=found.lastmod if event.op == "update" else found.lastmod or "",
+        changefreq=found.changefreq if event.op == "update" else found.changefreq or "",
+        priority=found.priority if event.op == "update" else found.priority or "",
+        ext=found.ext if event.op == "update" else found.ext or "",
+    )
+
+
+@given(strategies.events)
+def test_an_event_comes_back_from_its_record(event: Event) -> None:
+    """Every field of every kind of event survives the log."""
+    assert _read(event) == _plain(event)
+
+
+@given(strategies.events)
+def test_a_record_is_one_line(event: Event) -> None:
+    """Records are joined by line feeds, so none holds one, nor ends in empty fields."""
+    record = encode(event)
+    assert "\n" not in record
+    assert not record.endswith("\t")
+
+
+def test_an_update_tells_keep_from_clear() -> None:
+    """A field that is not given stays as it is; one that is given as empty is emptied."""
+    keep = Event("update", BASE + "a")
+    clear = Event("update", BASE + "a", "", "", "", None, None, "")
+    assert encode(keep).split("\t")[1] == KEEP
+    assert (decode(encode(keep)).lastmod, decode(encode(keep)).ext) == (None, None)
+    assert (decode(encode(clear)).lastmod, decode(encode(clear)).ext) == ("", "")
+
+
+def test_only_a_delete_is_urgent() -> None:
+    """The code of an urgent delete is its own; an add can't carry the word."""
+    assert encode(Event("delete", BASE + "a", urgent=True)) == f"x{BASE}a"
+    assert decode(f"x{BASE}a").urgent
+    assert encode(Event("add", BASE + "a", urgent=True)) == f"a{BASE}a"
+
+
+def test_the_epoch_is_a_time_like_any_other() -> None:
+    """`at` of 0 is not the same as no `at`."""
+    assert decode(encode(Event("add", BASE + "a", at=0))).at == 0
+    assert decode(encode(Event("delete", BASE + "a", at=0))).at == 0
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**53), st.lists(strategies.events, min_size=1, max_size=4)), max_size=4
+    )
+)
+def test_a_log_gives_its_events_oldest_first_with_their_time(appends: list[tuple[int, list[Event]]]) -> None:
+    """Each element is one append: its time, then its records in their order."""
+    elements = [
+        "\n".join([str(appended), *map(encode, events)]).encode() for appended, events in appends
+    ]
+    assert list(read_log(elements)) == [
+        Logged(decode(encode(event)), appended) for appended, events in appends for event in events
+    ]
