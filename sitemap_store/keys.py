@@ -23,9 +23,10 @@ KEYS: Final = (
     Key(
         "state",
         "hash",
-        "id, buckets, seats, next (last shard id), logged (unfolded events), index_hint, restoring",
+        "id, partitions, looks (digest of the settings that files depend on), buckets, seats, "
+        "next (last shard id), logged (unfolded events), index_hint, restoring",
         "every script",
-        "7 fields",
+        "9 fields",
     ),
     Key(
         "d:<bucket>",
@@ -141,7 +142,7 @@ KEYS: Final = (
         "hash",
         "add, update, delete, refused, rewrites, published (ms)",
         "append, published, reject",
-        "6 fields",
+        "8 fields",
     ),
     Key(
         "rejected", "stream", "the last refusals: loc, rule, detail, source", "reject", "about 1,000 entries"

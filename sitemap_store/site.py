@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -46,6 +47,13 @@ class Site:
     def shard_file(self, section: str, number: int) -> str:
         """The name of a shard's file in the output."""
         return f"sitemap-{section}-{number}.xml{'.gz' if self.gzip else ''}"
+
+    @property
+    def looks(self) -> str:
+        """A digest of the settings that change how the same entries are published."""
+        styles = sorted((name, style.changefreq, style.priority) for name, style in self.styles.items())
+        text = repr((self.rules.base, self.gzip, self.limits, styles))
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def address(self, file: str) -> str:
         """The public address of a file in the output."""

@@ -309,14 +309,24 @@ class Partition:
 
     def state_id(self) -> str | None:
         """The random id that this state got when it was made; None when there is none yet."""
+        return self.remembered("id")
+
+    def remembered(self, field: str) -> str | None:
+        """A field of the state: "id", "partitions" or "looks"; None when it has none."""
         with translated():
-            value = self.client.hget(f"{self.prefix}:state", "id")
+            value = self.client.hget(f"{self.prefix}:state", field)
         return value.decode() if isinstance(value, bytes) else None
 
+    def note_looks(self) -> None:
+        """Note that everything is published, or due, as the site's settings say."""
+        with translated():
+            self.client.hset(f"{self.prefix}:state", "looks", self.site.looks)
+
     def adopt(self, state_id: str) -> None:
-        """Give the state its id, if it has none; a restore is then over."""
+        """Give the state its id, if it has none, and note the partitions; a restore is then over."""
         with translated(), self.client.pipeline(transaction=True) as pipe:
             pipe.hsetnx(f"{self.prefix}:state", "id", state_id)
+            pipe.hsetnx(f"{self.prefix}:state", "partitions", str(self.site.partitions))
             pipe.hdel(f"{self.prefix}:state", "restoring")
             pipe.execute()
 

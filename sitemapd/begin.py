@@ -8,6 +8,7 @@ import secrets
 from sitemap_store.errors import BadSetting
 from sitemap_store.guard import Verdict, judge
 from sitemap_store.output import NotOurs
+from sitemap_store.store import Store
 from sitemapd.build import Parts, check_redis
 
 log = logging.getLogger(__name__)
@@ -47,17 +48,37 @@ def _begin_site(parts: Parts, name: str) -> None:
             "nothing is published over them.",
             hint="Take them back with `sitemapd restore`, or let them go with `sitemapd restore --discard`.",
         )
-    if verdict is Verdict.GO:
-        return
-    adopt(parts, name, state_id or secrets.token_hex(8))
+    if verdict is not Verdict.GO:
+        adopt(parts, name, state_id or secrets.token_hex(8))
+    _check_partitions(store)
+    looks = {partition.remembered("looks") for partition in store.partitions}
     if verdict is Verdict.REPUBLISH:
-        shards = sum(partition.recheck() for partition in store.partitions)
-        log.warning(
-            "The output %s is empty: all %d shards are rendered again",
-            folder.path,
-            shards,
-            extra={"action": "republish", "site": name},
+        _recheck(store, f"The output {folder.path} is empty")
+    elif looks - {None, store.site.looks}:
+        _recheck(store, "Settings that the files depend on have changed")
+    for partition in store.partitions:
+        partition.note_looks()
+
+
+def _check_partitions(store: Store) -> None:
+    """URLs are spread by the number of partitions: with another one each would be looked for elsewhere."""
+    made_with = store.partitions[0].remembered("partitions")
+    if made_with is not None and int(made_with) != store.site.partitions:
+        raise BadSetting(
+            setting=f"sites.{store.site.name}.partitions",
+            detail=f"is {store.site.partitions}, but the state was made with {made_with}.",
+            hint=f"Set it back to {made_with}, or begin anew in an empty Redis with `sitemapd restore`.",
         )
+
+
+def _recheck(store: Store, why: str) -> None:
+    shards = sum(partition.recheck() for partition in store.partitions)
+    log.warning(
+        "%s: %d shards are rendered again and replaced where they differ",
+        why,
+        shards,
+        extra={"action": "recheck", "site": store.site.name},
+    )
 
 
 def adopt(parts: Parts, name: str, state_id: str) -> None:

@@ -27,7 +27,7 @@ def rebuild(context: Context) -> None:
 def restore(context: Context, discard: bool) -> None:
     """Take the published tree back into an empty Redis, with every URL in the shard it was in.
 
-    Events that were pushed meanwhile are kept and applied after it. Restart the workers afterwards.
+    Events that were pushed meanwhile are kept and applied after it. Workers that run go on by themselves.
     """
     from sitemapd.begin import adopt
     from sitemapd.restore import discard_tree, restore_tree

@@ -59,7 +59,7 @@ class World:
     def __init__(self, folder: Path, redis_url: str) -> None:
         self.folder = folder
         self.content = folder / "content"
-        self.content.mkdir(parents=True)
+        self.content.mkdir(parents=True, exist_ok=True)
         self.state_dir: Path | None = folder / "state"
         self.client = connect(redis_url, timeout=2.0)
         self.site = Site(
