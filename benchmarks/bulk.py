@@ -7,6 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from benchmarks.peer import rebuild
 from benchmarks.service import Service
 from benchmarks.urls import ndjson, urls
 from sitemap_store.events import Event
@@ -34,6 +35,7 @@ def bulk(service: Service, count: int) -> dict[str, float]:
     time.sleep(1)
     after = client.info("memory")["used_memory"]
     peaks = service.worker_peaks()
+    peer = rebuild(source, service.folder / "peer")
     source.unlink()
     return {
         "URLs": count,
@@ -42,6 +44,8 @@ def bulk(service: Service, count: int) -> dict[str, float]:
         "push alone URLs/s": count / pushed,
         "Redis bytes/URL": (after - before) / count,
         "worker peak MB": max(list(peaks.values())[1:]) / 1e6,
+        "peer's rebuild s": peer,
+        "took/peer": took / peer,
         "rewrites": int(client.hget("sm:{main.0}:stats", "rewrites") or 0),
     }
 

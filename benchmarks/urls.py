@@ -13,7 +13,8 @@ LENGTH = 80
 def words(count: int = 4000, seed: int = 7) -> list[str]:
     """Made-up words of two to four syllables."""
     dice = random.Random(seed)
-    onset, vowel, coda = "b c d f g h k l m n p r s t v st tr pl".split(), "aeiou", ["", "", "n", "r", "s", "l"]
+    onset: list[str] = [*"bcdfghklmnprstv", "st", "tr", "pl"]
+    vowel, coda = "aeiou", ["", "", "n", "r", "s", "l"]
 
     def syllable() -> str:
         return dice.choice(onset) + dice.choice(vowel) + dice.choice(coda)
@@ -29,7 +30,7 @@ def urls(count: int, seed: int = 1) -> Iterator[tuple[str, str]]:
         slug = f"{n:x}"
         while len(BASE) + 9 + len(slug) < LENGTH:
             slug = f"{dice.choice(vocabulary)}-{slug}"
-        loc = f"{BASE}products/{slug}"[:LENGTH - len(f"-{n:x}")] + f"-{n:x}"
+        loc = f"{BASE}products/{slug}"[: LENGTH - len(f"-{n:x}")] + f"-{n:x}"
         yield loc, f"20{dice.randint(10, 26)}-{dice.randint(1, 12):02}-{dice.randint(1, 28):02}"
 
 

@@ -75,7 +75,9 @@ def decode(record: str) -> Event:
     """The event of a record line that `encode` wrote."""
     code, loc, *fields = record[0], *record[1:].split("\t")
     if code == "a" and len(fields) <= 1:
-        return Event("add", loc, fields[0] if fields else "")
+        # What a bulk load is made of, without the detour of a named tuple's own constructor.
+        plain = ("add", loc, fields[0] if fields else "", None, None, None, None, None, False)
+        return tuple.__new__(Event, plain)
     fields += [""] * (6 - len(fields))
     lastmod, changefreq, priority, at, source, ext = fields
     when = int(at) if at else None
@@ -93,4 +95,4 @@ def read_log(elements: Iterable[bytes]) -> Iterator[Logged]:
         head, *records = element.decode().split("\n")
         appended = int(head)
         for record in records:
-            yield Logged(decode(record), appended)
+            yield tuple.__new__(Logged, (decode(record), appended))

@@ -80,7 +80,8 @@ def fold(snapshot: Snapshot, log: Iterable[Logged], now: int) -> Folded:
 
 def _added(event: Event, at: int) -> Entry:
     _op, loc, lastmod, changefreq, priority, _at, source, ext, _urgent = event
-    return Entry(loc, lastmod or "", changefreq or "", priority or "", at, source or "", ext or "")
+    row = (loc, lastmod or "", changefreq or "", priority or "", at, source or "", ext or "")
+    return tuple.__new__(Entry, row)
 
 
 def _updated(entry: Entry | None, event: Event, at: int) -> Entry:

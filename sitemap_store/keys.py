@@ -33,7 +33,7 @@ KEYS: Final = (
         "hash",
         "directory: 10-byte digest of a URL → shard id",
         "append, commit, restore",
-        "128 fields on average, about 300 at most",
+        "24 fields on average, about 70 at most",
     ),
     Key("shards", "zset", "the ids of the shards", "append, commit, restore", "one a shard"),
     Key(
@@ -140,12 +140,57 @@ KEYS: Final = (
     Key(
         "stats",
         "hash",
-        "add, update, delete, refused, rewrites, published (ms)",
-        "append, published, reject",
-        "8 fields",
+        "add, update, delete, refused, rewrites, index_rewrites, bytes (written), published (ms), "
+        "released and expired (leases taken back)",
+        "append, published, index_published, refuse, release, claim",
+        "10 fields",
+    ),
+    Key(
+        "events",
+        "hash",
+        "“op source” → accepted events, “refused source” → refused ones; “*” for the sources beyond",
+        "append, refuse",
+        "about 1,000 fields",
+    ),
+    Key("refusals", "hash", "rule → events that it refused", "refuse", "one a rule"),
+    Key(
+        "lag",
+        "hash",
+        "“shard le” and “index le” → rewrites whose oldest event waited at most le ms and more than the "
+        "bound before; “shard sum” and “index sum” (ms)",
+        "published, index_published",
+        "50 fields",
+    ),
+    Key(
+        "min:<minute>",
+        "hash",
+        "of one minute (since 1970): events, refused, rewrites, “lag le” as in lag's shard",
+        "append, published, refuse",
+        "27 fields; expires after 65 minutes",
+    ),
+    Key(
+        "feed",
+        "stream",
+        "the last published shards: file, section, urls, events, bytes, lag (ms), at (ms), gone",
+        "published",
+        "about 200 entries",
+    ),
+    Key(
+        "producers",
+        "hash",
+        "source → JSON: how its watcher or relay stands, and when it said so (ms)",
+        "note_producer",
+        "sources of the last week",
     ),
     Key(
         "rejected", "stream", "the last refusals: loc, rule, detail, source", "reject", "about 1,000 entries"
+    ),
+    Key(
+        "once:<digest>",
+        "string",
+        "an idempotency key: “p first until” (ms) while its request is under way, then “d” and the answer",
+        "once",
+        "the keys of the last 24 hours, in partition 0",
     ),
 )
 

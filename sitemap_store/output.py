@@ -14,9 +14,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 from sitemap_store.errors import BadSetting, SitemapdError, Unavailable
 from sitemap_store.site import INDEX_FILE, SHARD_NAME
@@ -27,6 +29,15 @@ _TEMP = ".sitemapd-"
 
 class NotOurs(SitemapdError):
     """The output holds files that sitemapd must not touch."""
+
+
+class OpenFile(NamedTuple):
+    """A published file as it was when it was opened: a later rename does not change it."""
+
+    file: BinaryIO
+    size: int
+    modified_ns: int
+    inode: int
 
 
 class Folder:
@@ -86,6 +97,27 @@ class Folder:
                 return self._target(name).read_bytes()
             except FileNotFoundError:
                 return None
+
+    def open(self, name: str) -> OpenFile | None:
+        """A published file, open for reading; None when there is none.
+
+        What is no regular file (a symlink that somebody put there, a pipe) counts as not there. The
+        caller closes it.
+        """
+        with self._translated(name):
+            try:
+                handle = os.open(self._target(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.ENXIO):
+                    return None
+                raise
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                os.close(handle)
+                return None
+            return OpenFile(os.fdopen(handle, "rb"), found.st_size, found.st_mtime_ns, found.st_ino)
 
     def modified(self, name: str) -> float | None:
         """When a published file last changed, in epoch seconds; None when there is none."""

@@ -107,11 +107,17 @@ class Partition:
         self._scripts = Scripts(client)
         self._interval = round(site.min_interval * 1000)
 
-    def append(self, events: Mapping[str, Sequence[bytes | str]], *, delay_ms: int = 0) -> Wake:
+    def append(
+        self,
+        events: Mapping[str, Sequence[bytes | str]],
+        counts: Mapping[tuple[str, str | None], int],
+        *,
+        delay_ms: int = 0,
+    ) -> Wake:
         """Append events; when it returns they are as durable as Redis makes them.
 
-        `events` has for each section its events' digests and records in turn.
-        A shard that turns due is not rewritten before `delay_ms` have passed.
+        `events` has for each section its events' digests and records in turn, `counts` how many
+        are of which op and source. A shard that turns due is not rewritten before `delay_ms` have passed.
         """
         site = self.site
         found = self._run(
@@ -123,6 +129,7 @@ class Partition:
             self.number,
             delay_ms,
             "\n".join(f"{len(pairs) // 2} {section}" for section, pairs in events.items()),
+            "\n".join(f"{count} {op} {source or ''}" for (op, source), count in counts.items()),
             *chain.from_iterable(events.values()),
         )
         return self._wake(found)
@@ -191,8 +198,12 @@ class Partition:
         unlinked: Iterable[str],
         *,
         wrote: bool,
+        size: int = 0,
+        folded: int = 0,
     ) -> tuple[bool, Wake]:
         """Note that a version is at the output (`wrote`: its bytes were not there before), free the lease.
+
+        `size` is how many bytes were written, `folded` how many events they are the result of.
 
         False when the lease had been lost: the shard is then rendered once more.
         """
@@ -207,6 +218,8 @@ class Partition:
             claim.now,
             " ".join(unlinked),
             "1" if wrote else "",
+            size,
+            folded,
         )
         members = [f"i{int(index)}"] if index else []
         members += [str(claim.id)] if again else []
@@ -224,10 +237,15 @@ class Partition:
             listing.append((section, int(shard), int(lastmod), file))
         return IndexClaim(number, now, state_id.decode(), int(version), etag.decode(), tuple(sorted(listing)))
 
-    def index_published(self, claim: IndexClaim, worker: str, etag: str, pause_ms: int) -> tuple[bool, Wake]:
-        """Note that an index file is at the output; it is not rewritten for `pause_ms`."""
+    def index_published(
+        self, claim: IndexClaim, worker: str, etag: str, pause_ms: int, *, size: int = 0
+    ) -> tuple[bool, Wake]:
+        """Note that an index file is at the output; it is not rewritten for `pause_ms`.
+
+        `size` is how many bytes were written.
+        """
         status, *members = self._run(
-            "index_published", worker, claim.number, claim.version, etag, claim.now, pause_ms
+            "index_published", worker, claim.number, claim.version, etag, claim.now, pause_ms, size
         )
         return status == b"ok", self._wake(members)
 
@@ -257,6 +275,11 @@ class Partition:
     def postpone(self, member: str, worker: str, pause_ms: int) -> None:
         """Give a lease back to try again after `pause_ms`."""
         self._run("postpone", worker, member, pause_ms)
+
+    def count_refused(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Count refusals: how many of which rule and source."""
+        lines = [f"{n} {rule} {source[:64]}".replace("\n", " ") for (rule, source), n in counts.items()]
+        self._run("refuse", "\n".join(lines))
 
     def recheck(self) -> int:
         """Mark everything to be rendered again and compared with the output; how many shards."""
@@ -306,6 +329,11 @@ class Partition:
             0 if complete else 1,
             *[digest(loc) for loc in snapshot.entries],
         )
+
+    def once(self, digest: str, hold_ms: int, kept_ms: int) -> tuple[bytes, Any]:
+        """Take an idempotency key (`sitemap_store.once`)."""
+        state, found = self._run("once", digest, hold_ms, kept_ms)
+        return state, found
 
     def state_id(self) -> str | None:
         """The random id that this state got when it was made; None when there is none yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, cast
@@ -50,18 +51,21 @@ class Store:
         stream = iter(events)
         while batch := list(islice(stream, BATCH)):
             parts: list[dict[str, list[bytes | str]]] = [{} for _ in self.partitions]
+            counts: list[dict[tuple[str, str | None], int]] = [{} for _ in self.partitions]
             for event in batch:
                 key = digest(event.loc)
-                part = parts[partition_of(key)]
+                place = partition_of(key)
+                part, count, kind = parts[place], counts[place], (event.op, event.source)
+                count[kind] = count.get(kind, 0) + 1
                 section = find(event.loc)
                 pairs = part.get(section)
                 if pairs is None:
                     pairs = part[section] = []
                 pairs.append(key)
                 pairs.append(encode(event))
-            for partition, part in zip(self.partitions, parts, strict=True):
+            for partition, part, count in zip(self.partitions, parts, counts, strict=True):
                 if part:
-                    wake = partition.append(part, delay_ms=delay_ms)
+                    wake = partition.append(part, count, delay_ms=delay_ms)
                     if wake.members:
                         wakes.append(wake)
         return wakes
@@ -177,6 +181,13 @@ class Store:
                     self.client.ltrim(key, len(elements), -1)
         return wakes
 
+    def unfolded(self) -> int:
+        """How many events are stored and not yet folded."""
+        with translated(), self.client.pipeline(transaction=False) as pipe:
+            for partition in self.partitions:
+                pipe.hget(f"{partition.prefix}:state", "logged")
+            return sum(int(count or 0) for count in pipe.execute())
+
     def unsettled(self, until: int) -> int:
         """How many shards and index files still hold back something appended by `until` (epoch ms)."""
         with translated(), self.client.pipeline(transaction=False) as pipe:
@@ -197,8 +208,9 @@ class Store:
                     "source": source,
                 }
                 pipe.xadd(f"{prefix}:rejected", fields, maxlen=REJECTED_MAX, approximate=True)
-            pipe.hincrby(f"{prefix}:stats", "refused", len(refused))
             pipe.execute()
+        counts = Counter((refusal.rule, source) for refusal, source in refused)
+        self.partitions[0].count_refused(counts)
 
     def rejected(self, limit: int = 100) -> list[dict[str, str]]:
         """The last refusals, newest first: time (epoch ms), loc, rule, detail, source."""

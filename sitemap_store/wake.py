@@ -32,13 +32,13 @@ class Waker:
     def wake(self, site: str, wakes: Iterable[Wake]) -> int:
         """Enqueue jobs for the members; returns how many. Index files go to the queue's head.
 
-        One shard is one job; many that turn due at once share jobs, two at the least, for two workers.
+        Shards that turn due at once share jobs, 4 to 16 in each.
         """
         jobs: list[tuple[str, list[object]]] = []
         indexes: list[tuple[str, list[object]]] = []
         for partition, members in wakes:
             shards = [int(member) for member in members if not member.startswith("i")]
-            size = max(1, min(SHARDS_PER_JOB, (len(shards) + 1) // 2))
+            size = min(SHARDS_PER_JOB, max(4, (len(shards) + 1) // 2))
             for start in range(0, len(shards), size):
                 jobs.append((REWRITE_SHARDS, [site, partition, shards[start : start + size]]))
             for member in members:

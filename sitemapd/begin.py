@@ -18,7 +18,7 @@ def begin(parts: Parts) -> None:
     """Check everything and tie each site's state to its output. Raises BadSetting or Unavailable."""
     if not parts.sites:
         raise BadSetting(setting="sites", detail="no site is configured.", hint="Add one under [sites.NAME].")
-    for name in parts.sites:
+    for name in parts.sources:
         parts.folder(name).prepare()
     for warning in check_redis(parts):
         log.warning("%s", warning, extra={"action": "redis_settings"})

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
 
-from producers.filesystem.source import FilesystemSource
-from producers.push import Publisher
+from producers.sink import EventSink
 from sitemap_store.connection import connect, shown
 from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.output import Folder
@@ -30,6 +28,11 @@ from sitemap_store.wake import Waker
 from sitemapd.embedded import socket_of
 from sitemapd.settings import SectionSettings, Settings, SiteSettings
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from producers.filesystem.source import FilesystemSource
+
 _SITE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
@@ -39,7 +42,13 @@ class Parts:
 
     settings: Settings
     sites: MappingProxyType[str, Site]
-    sources: MappingProxyType[str, tuple[FilesystemSource, ...]]
+
+    @cached_property
+    def sources(self) -> Mapping[str, tuple[FilesystemSource, ...]]:
+        """Each site's watched directories. Raises BadSetting. (Most commands never load that code.)"""
+        from sitemapd.sources import filesystem_sources
+
+        return filesystem_sources(self.settings)
 
     @cached_property
     def client(self) -> redis.Redis:
@@ -65,6 +74,11 @@ class Parts:
             )
         return f"unix://{socket}"
 
+    @property
+    def has_redis(self) -> bool:
+        """Whether there is an address of the state's Redis: one is set, or `sitemapd run` keeps one."""
+        return self.settings.redis_url is not None or socket_of(self.settings.data_dir).exists()
+
     @cached_property
     def waker(self) -> Waker:
         """What wakes the workers."""
@@ -74,9 +88,9 @@ class Parts:
         """A site's state."""
         return Store(self.client, self.sites[site])
 
-    def publisher(self, site: str) -> Publisher:
+    def publisher(self, site: str) -> EventSink:
         """What takes a site's events."""
-        return Publisher(self.store(site), self.waker)
+        return EventSink(self.store(site), self.waker)
 
     def folder(self, site: str) -> Folder:
         """A site's output."""
@@ -96,7 +110,7 @@ class Parts:
             )
         if name not in self.sites:
             raise BadSetting(
-                setting="--site", detail=f"there is no site {name!r}.", hint=_near(name, self.sites)
+                setting="--site", detail=f"there is no site {name!r}.", hint=near(name, self.sites)
             )
         return name
 
@@ -104,7 +118,6 @@ class Parts:
 def build(settings: Settings) -> Parts:
     """Check the settings as a whole and put the parts together. Raises BadSetting."""
     sites: dict[str, Site] = {}
-    sources: dict[str, tuple[FilesystemSource, ...]] = {}
     outputs: dict[Path, str] = {}
     for name, site in settings.sites.items():
         if not _SITE_NAME.fullmatch(name):
@@ -121,14 +134,11 @@ def build(settings: Settings) -> Parts:
         with_prefix = f"sites.{name}."
         try:
             sites[name] = build_site(name, site)
-            sources[name] = tuple(
-                _source(source, options, site.output) for source, options in site.watch.items()
-            )
         except BadSetting as error:
             raise BadSetting(
                 setting=with_prefix + error.setting, detail=error.detail, hint=error.hint
             ) from error
-    return Parts(settings=settings, sites=MappingProxyType(sites), sources=MappingProxyType(sources))
+    return Parts(settings=settings, sites=MappingProxyType(sites))
 
 
 def build_site(name: str, settings: SiteSettings) -> Site:
@@ -197,32 +207,8 @@ def _style(section: str, options: SectionSettings) -> Style:
     return Style(changefreq=changefreq, priority=priority)
 
 
-def _source(name: str, options: dict[str, Any], output: Path) -> FilesystemSource:
-    known = {field.name: field for field in dataclasses.fields(FilesystemSource)}
-    values: dict[str, Any] = {}
-    for key, value in options.items():
-        if key not in known or key == "name":
-            raise BadSetting(
-                setting=f"watch.{name}.{key}",
-                detail="is no setting of sitemapd.",
-                hint=_near(key, [option for option in known if option != "name"]),
-            )
-        values[key] = tuple(value) if isinstance(value, list) else value
-    if "directory" not in values:
-        raise BadSetting(setting=f"watch.{name}.directory", detail="is missing.")
-    values["directory"] = Path(values["directory"])
-    if output.resolve().is_relative_to(values["directory"].resolve()):
-        inside = output.resolve().relative_to(values["directory"].resolve())
-        skip = f"/{inside}/" if str(inside) != "." else None
-        if skip is not None:
-            values["exclude"] = (*values.get("exclude", ()), skip)
-    try:
-        return FilesystemSource(name=name, **values)
-    except TypeError as error:
-        raise BadSetting(setting=f"watch.{name}", detail=f"has a value of a wrong type ({error}).") from error
-
-
-def _near(name: str, known: Any) -> str:
+def near(name: str, known: Any) -> str:
+    """A hint that names the known name nearest to a wrong one, or all of them."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known)}."
 

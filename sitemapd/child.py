@@ -14,6 +14,7 @@ from sitemap_store.state import Wake
 from sitemapd.build import Parts, build
 from sitemapd.faults import from_environment
 from sitemapd.logs import configure
+from sitemapd.memory import ease_collector
 from sitemapd.settings import Settings, from_json
 from worker.process import run_worker
 from worker.publish import SitePublisher
@@ -84,6 +85,7 @@ def main() -> None:
     start = json.loads(read_line(stdin))
     configure(as_json=start["log_json"])
     end_with_parent(stdin)
+    ease_collector()
     parts = build(from_json(json.dumps(start["settings"])))
     try:
         run_worker(parts.queue_client, name, publishers(parts, name, from_environment(os.environ)))

@@ -22,8 +22,9 @@ LOST_IDLE_MS = 1000
 """With an empty queue: how old a job's mark may be before the job counts as lost."""
 LOST_BUSY_MS = 60_000
 """With jobs waiting: theirs may be among them."""
-FASTEST_S = 0.02
-SLOWEST_S = 0.2
+FASTEST_S = 0.03
+SLOWEST_S = 0.15
+"""Also the pause after finding something: what comes due meanwhile then shares a job."""
 BEAT_S = 1.0
 
 
@@ -67,8 +68,8 @@ class Keeper:
             wait, wake = partition.keep(lost_ms=lost)
             if wake.members:
                 self._waker.wake(partition.site.name, [wake])
-            if wait is not None or wake.members:
-                pause = min(pause, max(FASTEST_S, (wait or 0) / 1000))
+            if wait is not None and not wake.members:
+                pause = min(pause, max(FASTEST_S, wait / 1000))
         now = time.monotonic()
         if now >= self._next_beat:
             self._next_beat = now + BEAT_S

@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 
 RETRY_MS = 3000
 """How long a shard waits after the output could not be written."""
-INDEX_SHARE = 4
-"""An index file rests four times as long as its last rewrite took: at most a fifth of a worker."""
+INDEX_SHARE = 9
+"""An index file rests nine times as long as its last rewrite took: at most a tenth of a worker."""
 INDEX_PAUSE_MAX_MS = 1000
 
 
@@ -180,9 +180,19 @@ class SitePublisher:
                 extra={"action": "shard_split", "site": self.site.name, "shard": claim.id},
             )
             first = self.rewrite_shard(part.number, committed[1])
-        file, wrote = self._put(claim, rendered, version)
+        file, size, wrote = self._put(claim, rendered, version)
         self._fault("renamed")
-        ok, wake = part.published(claim, self.worker, version, file, rendered.etag, claim.unlink, wrote=wrote)
+        ok, wake = part.published(
+            claim,
+            self.worker,
+            version,
+            file,
+            rendered.etag,
+            claim.unlink,
+            wrote=wrote,
+            size=size,
+            folded=len(logged),
+        )
         self._fault("published")
         if not ok:
             log.warning(
@@ -224,14 +234,14 @@ class SitePublisher:
         etag = hashlib.blake2b(body, digest_size=16).hexdigest() if body else ""
         return _Rendered(body, etag, moved, snapshot)
 
-    def _put(self, claim: Claim, rendered: _Rendered, version: int) -> tuple[str, bool]:
-        """Put the file there; its name ("" for an empty shard), and whether its bytes changed."""
+    def _put(self, claim: Claim, rendered: _Rendered, version: int) -> tuple[str, int, bool]:
+        """Put the file there; its name ("" for an empty shard), bytes written, and whether they are others."""
         file = self.site.shard_file(claim.section, claim.number) if rendered.body else ""
         for name in claim.unlink:
             if name != file:
                 self.output.remove(name)
         if not file:
-            return "", False
+            return "", 0, False
         certain = (
             rendered.etag == claim.published_etag
             and file == claim.file
@@ -239,9 +249,10 @@ class SitePublisher:
             and not claim.check
         )
         if certain:
-            return file, False
+            return file, 0, False
         data = gzip_bytes(rendered.body) if self.site.gzip else rendered.body
-        return file, self.output.put(file, data, self.worker)
+        wrote = self.output.put(file, data, self.worker)
+        return file, len(data) if wrote else 0, wrote
 
     def publish_index(self, partition: int, number: int) -> Wake | None:
         """Render and publish one index file; as `rewrite_shard`, for an index file."""
@@ -256,10 +267,11 @@ class SitePublisher:
             (self.site.address(file), format_instant(lastmod, always_milliseconds=True))
             for _section, _number, lastmod, file in claim.listing
         )
+        wrote = False
         try:
             self._check_state(claim.state_id)
             if body:
-                self.output.put(name, body, self.worker)
+                wrote = self.output.put(name, body, self.worker)
             else:
                 self.output.remove(name)
         except SitemapdError as error:
@@ -269,7 +281,8 @@ class SitePublisher:
         took = (time.monotonic() - started) * 1000
         etag = hashlib.blake2b(body, digest_size=16).hexdigest()
         pause = min(INDEX_PAUSE_MAX_MS, round(INDEX_SHARE * took))
-        ok, wake = part.index_published(claim, self.worker, etag, pause)
+        size = len(body) if wrote else 0
+        ok, wake = part.index_published(claim, self.worker, etag, pause, size=size)
         self._fault("index_published")
         log.info(
             "Published %s with %d shards in %.1f ms" if ok else "%s is written once more",

@@ -15,6 +15,7 @@ import os
 import stat as st
 import unicodedata
 from collections.abc import Callable
+from time import gmtime, strftime
 from typing import Final
 
 from producers.filesystem.cache import Row
@@ -25,9 +26,10 @@ from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
 from sitemap_store.errors import Refused
 from sitemap_store.site import Site
-from sitemap_store.w3c import format_instant, instant_ms
+from sitemap_store.w3c import instant_ms
 
 _DAY_MS: Final = 86_400_000
+_LAST_MS: Final = 253_402_300_800_000  # the year 10000
 _CHUNK: Final = 1 << 20
 DIGEST_BYTES: Final = 8
 
@@ -111,7 +113,9 @@ class Examiner:
                 self._report(Trouble(path, "front matter", warning))
         if not name.isascii():
             self._tell_twin(root, folder, name)
-        lastmod, by = self._lastmod(folder, name, facts, found, digest, old, now)
+        lastmod, changed, by = self._lastmod(folder, name, facts, found, digest, old, now)
+        loc = "" if why else loc
+        opens, closes = facts.opens, facts.closes
         return Row(
             folder,
             name,
@@ -120,17 +124,17 @@ class Examiner:
             0 if fresh else found.st_ctime_ns,
             found.st_ino,
             digest,
-            "" if why else loc,
+            loc,
             why,
             lastmod,
             by,
-            instant_ms(lastmod) if lastmod else 0,
+            changed,
             facts.changefreq,
             facts.priority,
-            facts.opens,
-            facts.closes,
-            0,
-        ).at(now)
+            opens,
+            closes,
+            int(loc != "" and opens <= now and (closes == 0 or now < closes)),
+        )
 
     def _read(self, path: bytes, name: bytes) -> tuple[bytes, Facts, os.stat_result] | None:
         # Not to hang on a pipe that took the file's place.
@@ -169,40 +173,42 @@ class Examiner:
         digest: bytes,
         old: Row | None,
         now: int,
-    ) -> tuple[str, str]:
+    ) -> tuple[str, int, str]:
+        """The date as it is written, its instant in epoch milliseconds, and the choice that gave it."""
         for choice in self._source.lastmod:
+            when: int | None = None
             if choice == "front-matter":
                 text = next((date for date in facts.dates if _past(date, now)), "")
             elif choice == "meta":
                 text = facts.modified if facts.modified and _past(facts.modified, now) else ""
             elif choice == "git":
-                when = self._committed(folder, name) if self._committed else 0
-                text = _instant(when) if when else ""
+                text, when = "", (self._committed(folder, name) if self._committed else 0) or None
             else:
-                text = self._from_times(choice, found, digest, old, now)
+                text, when = "", self._from_times(choice, found, digest, old, now)
             if text:
-                return text, choice
-        return "", ""
+                return text, instant_ms(text), choice
+            if when is not None and (text := _written(when)):
+                return text, when - when % 1000, choice
+        return "", 0, ""
 
     def _from_times(
         self, choice: str, found: os.stat_result, digest: bytes, old: Row | None, now: int
-    ) -> str:
+    ) -> int:
         when = min(found.st_mtime_ns // 1_000_000, now)
         if old is not None and old.lastmod_by == choice and old.lastmod:
             same = old.digest == digest if digest and old.digest else old.size == found.st_size
             if same:
-                return _instant(max(old.changed, when)) if choice == "mtime" else old.lastmod
+                return max(old.changed, when) if choice == "mtime" else old.changed
             if choice == "content" and when <= old.changed:
-                when = max(now, old.changed)
-        return _instant(when)
+                return max(now, old.changed)
+        return when
 
 
 def _past(date: str, now: int) -> bool:
     return instant_ms(date) <= now + _DAY_MS
 
 
-def _instant(ms: int) -> str:
-    try:
-        return format_instant(ms - ms % 1000)
-    except Refused:
-        return ""
+def _written(ms: int) -> str:
+    if not 0 <= ms < _LAST_MS:
+        return ""  # a file from before 1970 has lost its date
+    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(ms // 1000))

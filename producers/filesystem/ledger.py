@@ -13,7 +13,7 @@ from producers.filesystem.cache import Cache, Row
 from producers.filesystem.comparison import Comparison
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble, shown
-from producers.push import Publisher
+from producers.sink import EventSink
 from sitemap_store.entries import Entry
 from sitemap_store.events import Event
 from sitemap_store.w3c import instant_ms
@@ -50,7 +50,7 @@ class Ledger:
     def __init__(
         self,
         source: FilesystemSource,
-        publisher: Publisher,
+        publisher: EventSink,
         cache: Cache,
         report: Callable[[Trouble], None],
     ) -> None:

@@ -47,6 +47,7 @@ class Mapping:
         self._index = frozenset(name.encode() for name in index_files)
         before = pieces[0].literal
         self._folder_prefix = before[: before.rindex("/") + 1]
+        self._last_folder = b"", ""
         self._rules = rules
         self._base = rules.base[:-1]
 
@@ -58,7 +59,7 @@ class Mapping:
         if name in self._index:
             if slug and folder:
                 folder = folder[: folder.rfind(b"/") + 1] + os.fsencode(slug)
-            path = self._folder_prefix + (quoted(folder) + "/" if folder else "")
+            path = self._folder_prefix + self._quoted_folder(folder)
         else:
             path = self._page(folder, name, slug)
         if "//" in path:
@@ -90,16 +91,23 @@ class Mapping:
         for literal, field in self._pieces:
             parts.append(literal)
             if field == "path":
-                parts.append(quoted(folder + b"/" + last if folder else last))
+                parts.append(self._quoted_folder(folder) + quoted(last))
             elif field == "stem":
                 parts.append(quoted(stem))
             elif field == "dir":
-                parts.append(quoted(folder))
+                parts.append(self._quoted_folder(folder)[:-1])
             elif field == "name":
                 parts.append(quoted(name))
             elif field == "ext":
                 parts.append(quoted(suffix[1:]))
         return "".join(parts)
+
+    def _quoted_folder(self, folder: bytes) -> str:
+        if not folder:
+            return ""
+        if folder != self._last_folder[0]:  # files come folder by folder
+            self._last_folder = folder, quoted(folder) + "/"
+        return self._last_folder[1]
 
 
 def quoted(path: bytes) -> str:

@@ -29,7 +29,7 @@ from producers.filesystem.selection import IGNORE_FILE, Selection, never_a_page
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.standing import Standing
 from producers.filesystem.walk import WatchLimit
-from producers.push import Publisher
+from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 
 if sys.platform == "linux":
@@ -59,7 +59,7 @@ class Session:
     """One root of one source. Raises Unavailable at once when the directory is not there."""
 
     def __init__(
-        self, source: FilesystemSource, publisher: Publisher, cache: Cache, standing: Standing
+        self, source: FilesystemSource, publisher: EventSink, cache: Cache, standing: Standing
     ) -> None:
         self._source = source
         self._publisher = publisher
@@ -128,6 +128,8 @@ class Session:
         self._ask_state()
         for path in self._history.changed() if self._history else ():
             standing.dirty.mark(path)
+        if standing.dirty.overflowed:
+            standing.overflowed()
         if standing.rescan_asked or standing.dirty.overflowed:
             standing.rescan_asked = False
             standing.dirty.clear()
@@ -149,6 +151,7 @@ class Session:
                 standing.limited = None
                 raise RootChanged
         elif self._lost or not self._table.alive:
+            standing.overflowed()
             log.warning(
                 "File events were lost (%s); %s is watched and scanned anew.",
                 self._lost or "the thread that reads them ended",

@@ -45,6 +45,10 @@ class Standing:
         """Change how it stands. The dict is replaced, so that readers see all or nothing of it."""
         self.status = self.status | fields
 
+    def overflowed(self) -> None:
+        """Count that file events were lost, and everything is looked at anew."""
+        self.say(overflows=self.status.get("overflows", 0) + 1)
+
     def extra(self, action: str) -> dict[str, str]:
         """A log record's stable fields."""
         return {"action": action, **self.labels}

@@ -6,7 +6,7 @@ import logging
 from typing import Final, NamedTuple
 
 from producers.filesystem.source import FilesystemSource
-from producers.push import Publisher
+from producers.sink import EventSink
 from sitemap_store.errors import Refused
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class Trouble(NamedTuple):
 class Troubles:
     """Gathers troubles while files are looked at; `flush` says them."""
 
-    def __init__(self, source: FilesystemSource, publisher: Publisher) -> None:
+    def __init__(self, source: FilesystemSource, publisher: EventSink) -> None:
         self._source = source
         self._publisher = publisher
         self._said: set[tuple[bytes, str, str]] = set()

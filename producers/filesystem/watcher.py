@@ -25,7 +25,7 @@ from producers.filesystem.session import PAUSES, Session
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.standing import Standing
 from producers.filesystem.troubles import Troubles
-from producers.push import Publisher
+from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Watcher:
     def __init__(
         self,
         source: FilesystemSource,
-        publisher: Publisher,
+        publisher: EventSink,
         *,
         state_dir: Path | None = None,
         accept_deletes: bool = False,
@@ -95,6 +95,7 @@ class Watcher:
         if self._thread is None or not self._thread.is_alive():
             status["state"] = "stopped"
         return {
+            "site": self._site.name,
             "source": self.source.name,
             "directory": str(self.source.directory),
             "ready": self.ready.is_set(),

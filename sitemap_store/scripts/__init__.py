@@ -18,9 +18,11 @@ NAMES = (
     "release",
     "beat",
     "postpone",
+    "refuse",
     "recheck",
     "restore",
     "drain",
+    "once",
 )
 
 

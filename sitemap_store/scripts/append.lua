@@ -2,8 +2,8 @@
 -- that shard's log, and the shard turns due. All of it or nothing. While a restore takes the published tree
 -- back, they are held instead: their URLs may not have their old seats yet.
 -- ARGV: 1 now, 2 min_interval ms, 3 shard_size, 4 index_size, 5 partitions, 6 p, 7 delay ms,
---       8 how many events of which sections follow: lines of "count section", 9… for each event, section
---       by section, digest and record
+--       8 how many events of which sections follow: lines of "count section", 9 how many events of which op
+--       and source: lines of "count op source", 10… for each event, section by section, digest and record
 -- Returns the shards for which a job must be enqueued now.
 local now = clock(ARGV[1])
 local min_interval, shard_size, index_size = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -11,15 +11,14 @@ local partitions, p, delay = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV
 local state = redis.call('HMGET', key('state'), 'buckets', 'seats', 'restoring')
 if state[3] then
   local held = {string.format('%d', now)}
-  for i = 10, #ARGV, 2 do held[#held + 1] = ARGV[i] end
+  for i = 11, #ARGV, 2 do held[#held + 1] = ARGV[i] end
   redis.call('RPUSH', key('held'), table.concat(held, '\n'))
   return {}
 end
 local n, seats = tonumber(state[1] or 1), tonumber(state[2] or 0)
 local size = power(n)
 local open, touched, order = {}, {}, {}
-local A, U, DEL, X = 97, 117, 100, 120 -- the ops' codes (sitemap_store.events)
-local ops = {[A] = 0, [U] = 0, [DEL] = 0, [X] = 0}
+local X = 120 -- an urgent delete's code (sitemap_store.events)
 local stamp = string.format('%d', now)
 
 -- The section's open shard; a full one freezes and the next is opened.
@@ -61,7 +60,7 @@ local function seat_of(digest, section)
   return id
 end
 
-local i = 9
+local i = 10
 for count, section in string.gmatch(ARGV[8], '(%d+) ([^\n]+)') do
   for _ = 1, tonumber(count) do
     local id = seat_of(ARGV[i], section)
@@ -75,9 +74,7 @@ for count, section in string.gmatch(ARGV[8], '(%d+) ([^\n]+)') do
     end
     local size_now = shard.n + 1
     shard[size_now], shard.n = record, size_now
-    local op = string.byte(record, 1)
-    if op == X then shard.urgent = true end
-    ops[op] = ops[op] + 1
+    if string.byte(record, 1) == X then shard.urgent = true end
   end
 end
 
@@ -100,8 +97,10 @@ for _, id in ipairs(order) do
 end
 
 redis.call('HSET', key('state'), 'buckets', grow(n, seats), 'seats', seats)
-redis.call('HINCRBY', key('state'), 'logged', (#ARGV - 8) / 2)
-redis.call('HINCRBY', key('stats'), 'add', ops[A])
-redis.call('HINCRBY', key('stats'), 'update', ops[U])
-redis.call('HINCRBY', key('stats'), 'delete', ops[DEL] + ops[X])
+redis.call('HINCRBY', key('state'), 'logged', (#ARGV - 9) / 2)
+for count, op, source in string.gmatch(ARGV[9], '(%d+) (%l+) ([^\n]*)') do
+  redis.call('HINCRBY', key('stats'), op, count)
+  count_event(op, source, count)
+end
+count_minute(now, 'events', (#ARGV - 9) / 2)
 return wake

@@ -37,12 +37,12 @@ local function bucket(digest, n, size)
   return D .. b
 end
 
--- Splits buckets until they hold 48 digests on average: the unsplit ones then hold 96 at the most, give or
--- take 10, and stay compact listpacks that are quickly searched. An append of k new URLs splits k / 48 of
+-- Splits buckets until they hold 24 digests on average: the unsplit ones then hold 48 at the most, give or
+-- take 7, and stay compact listpacks that are quickly searched. An append of k new URLs splits k / 24 of
 -- them, whatever the size of the site. Returns the new number of buckets.
 local function grow(n, seats)
   local size = power(n)
-  while seats > 48 * n do
+  while seats > 24 * n do
     local from, into, moved, gone = key('d:' .. (n - size)), key('d:' .. n), {}, {}
     local all = redis.call('HGETALL', from)
     for i = 1, #all, 2 do
@@ -85,10 +85,49 @@ local function lease(member, worker, now, ms)
     if owner ~= worker then
       if tonumber(deadline) > now then return false end
       redis.call('HSET', key('stale'), member .. ' ' .. owner, now)
+      redis.call('HINCRBY', key('stats'), 'expired', 1)
     end
   end
   redis.call('HSET', key('leases'), member, (now + ms) .. ' ' .. worker)
   return true
+end
+
+-- Counts for the status page and the metrics. A call counts once for all its events, so that an event costs
+-- nothing more.
+local SOURCES, MINUTE, KEPT = 1000, 60000, 3900000
+
+-- Counts events of a source. Names beyond the first thousand are counted together, as "*".
+local function count_event(op, source, n)
+  local name = op .. ' ' .. source
+  if redis.call('HINCRBY', key('events'), name, n) == tonumber(n) and redis.call('HLEN', key('events')) > SOURCES then
+    redis.call('HDEL', key('events'), name)
+    redis.call('HINCRBY', key('events'), op .. ' *', n)
+  end
+end
+
+-- Counts something of the minute that it is; an hour and five minutes are kept.
+local function count_minute(now, name, n)
+  local minute = key('min:' .. string.format('%d', math.floor(now / MINUTE)))
+  redis.call('HINCRBY', minute, name, n)
+  if redis.call('HLEN', minute) == 1 then redis.call('PEXPIRE', minute, KEPT) end
+end
+
+-- Counts how long the oldest event of a rewrite waited until the file ("shard" or "index") was published.
+local LAGS = {10, 25, 50, 75, 100, 150, 200, 250, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 5000, 7500,
+  10000, 15000, 30000, 60000, 300000}
+
+local function count_lag(now, kind, since)
+  local ms, le = math.max(0, now - since), 'inf'
+  for _, bound in ipairs(LAGS) do
+    if ms <= bound then
+      le = bound
+      break
+    end
+  end
+  redis.call('HINCRBY', key('lag'), kind .. ' ' .. le, 1)
+  redis.call('HINCRBY', key('lag'), kind .. ' sum', ms)
+  if kind == 'shard' then count_minute(now, 'lag ' .. le, 1) end
+  return ms
 end
 
 -- Makes a new shard of a section with a place in the first index file that has room.

@@ -2,7 +2,7 @@
 -- index must drop it), brings the index's listing up to date, and gives the lease back.
 -- ARGV: 1 now, 2 worker, 3 shard id, 4 version, 5 file name or "", 6 etag, 7 min_interval ms,
 --       8 when the shard was claimed, 9 names that were unlinked, joined by a space, 10 "1" when the
---       file's bytes were changed just now
+--       file's bytes were changed just now, 11 how many bytes were written, 12 how many events were folded
 -- Returns {"ok" | "superseded", index file to wake or "", "shard" when it must be woken at once or ""}.
 local now, worker, id, version, file = clock(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local shard = key('s:' .. id)
@@ -53,7 +53,12 @@ if wants ~= listed then
   if make_due(member, math.max(now, tonumber(redis.call('HGET', index, 'next') or 0)), now) then wake = k end
   redis.call('HSET', key('stats'), 'published', now)
   redis.call('HINCRBY', key('stats'), 'rewrites', 1)
+  redis.call('HINCRBY', key('stats'), 'bytes', ARGV[11])
   redis.call('HSET', key('sec:' .. meta[7]), 'published', now)
+  count_minute(now, 'rewrites', 1)
+  redis.call('XADD', key('feed'), 'MAXLEN', '~', 200, '*', 'file', file ~= '' and file or before, 'section', meta[7],
+    'urls', meta[12], 'events', ARGV[12], 'bytes', ARGV[11], 'lag', count_lag(now, 'shard', tonumber(since)),
+    'at', string.format('%d', now), 'gone', file == '' and '1' or '')
 end
 if #keep > 0 then
   redis.call('HSET', shard, 'old', table.concat(keep, ' '))

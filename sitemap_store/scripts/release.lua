@@ -16,6 +16,7 @@ local leases = redis.call('HGETALL', key('leases'))
 for i = 1, #leases, 2 do
   if dead[string.match(leases[i + 1], '^%d+ (.*)$')] then
     redis.call('HDEL', key('leases'), leases[i])
+    redis.call('HINCRBY', key('stats'), 'released', 1)
     again(leases[i])
   end
 end

@@ -48,6 +48,7 @@ def _look(parts: Parts) -> Iterator[Finding]:
     from sitemapd.build import check_redis
 
     yield _packages()
+    yield _try("watch", lambda: f"{sum(map(len, parts.sources.values()))} directories are set")
     redis = _try("redis", lambda: "; ".join(check_redis(parts)) or "keeps what it is told")
     yield redis
     for name in parts.sites:

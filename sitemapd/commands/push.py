@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 
 from sitemap_store.errors import Refused
 from sitemap_store.wire import OPS
 from sitemapd.cli import Context
+from sitemapd.memory import ease_collector
+
+if TYPE_CHECKING:
+    from producers.sink import EventSink, Outcome
 
 CHUNK = 2000
 """Lines per batch."""
@@ -88,11 +93,12 @@ def send(context: Context, lines: Iterator[Line], *, source: str | None, bulk: b
         except Refused as refused:
             raise click.UsageError(refused.detail) from refused
     publisher = context.parts.publisher(context.site_name)
+    if bulk:
+        ease_collector()
     progress = Progress(quiet=as_json)
     accepted = refusals = 0
     kept: list[dict[str, object]] = []
-    for batch in batches(lines):
-        outcome = publisher.push([line.item for line in batch], source=source, bulk=bulk)
+    for batch, outcome in outcomes(publisher, lines, source=source, bulk=bulk):
         accepted += outcome.accepted
         refusals += len(outcome.refused)
         for refusal in outcome.refused:
@@ -151,6 +157,25 @@ def batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
     """The lines, `CHUNK` at a time."""
     while batch := list(islice(lines, CHUNK)):
         yield batch
+
+
+def outcomes(
+    sink: EventSink, lines: Iterator[Line], *, source: str | None, bulk: bool
+) -> Iterator[tuple[list[Line], Outcome]]:
+    """Push the lines batch by batch, in their order.
+
+    While Redis takes one batch the next is read and checked, so that neither waits for the other.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        waiting: list[tuple[list[Line], Future[Outcome]]] = []
+        for batch in batches(lines):
+            checked = sink.check([line.item for line in batch], source=source)
+            waiting.append((batch, pool.submit(sink.take, checked, bulk=bulk)))
+            if len(waiting) > 1:
+                earlier, taken = waiting.pop(0)
+                yield earlier, taken.result()
+        for batch, taken in waiting:
+            yield batch, taken.result()
 
 
 class Progress:

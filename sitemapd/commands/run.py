@@ -46,14 +46,14 @@ def run(
     With --base-url and --output no configuration file is needed: one site, and DIRECTORY is watched.
     Without them the configuration file says it all.
     """
+    context.configure_logging()
+    settings = _settings(context, directory, base_url, output, data_dir)
     from sitemapd.build import build
     from sitemapd.embedded import EmbeddedServer
     from sitemapd.services import stop_on_signals
     from sitemapd.web import listen
 
-    context.configure_logging()
-    settings = _settings(context, directory, base_url, output, data_dir)
-    for name in (parts := build(settings)).sites:
+    for name in (parts := build(settings)).sources:
         parts.folder(name).prepare()
     if not parts.sites:
         raise BadSetting(
@@ -83,7 +83,9 @@ def run(
 def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, *, remember: bool) -> None:
     from sitemapd.begin import begin
     from sitemapd.services import health, rescan_on_hangup, supervisor, watchers
-    from sitemapd.web import Server, application
+    from sitemapd.reporting import Reporter
+    from sitemapd.serving import served
+    from sitemapd.web import Server
 
     begin(parts)
     if parts.settings.redis_url is None:
@@ -91,12 +93,13 @@ def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, *
     watching = watchers(parts)
     rescan_on_hangup(watching)
     supervised = supervisor(parts, as_json=context.log_json)
-    folders = {name: parts.folder(name) for name in parts.sites}
     file = _remember(parts.settings) if remember else None
-    web = Server(application(folders, lambda: health(parts, supervised, watching)), listener)
+    web = Server(served(parts, lambda: health(parts, supervised, watching)), listener)
+    reporter = Reporter(parts, watching)
     web.start()
     for watcher in watching:
         watcher.start()
+    reporter.start()
     if file is not None:
         click.echo(f"Other commands: sitemapd --config {file} status")
     click.echo(f"Serving at {web.address}")
@@ -105,6 +108,7 @@ def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, *
     finally:
         for watcher in watching:
             watcher.stop()
+        reporter.stop()
         web.stop()
 
 

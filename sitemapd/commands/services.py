@@ -17,13 +17,13 @@ log = logging.getLogger("sitemapd")
 @click.pass_obj
 def worker(context: Context, workers: int | None) -> None:
     """Run the workers: fold events, rewrite shards, publish the index. SIGTERM ends them softly."""
-    from sitemapd.begin import begin
-    from sitemapd.services import stop_on_signals, supervisor
-
     if workers is not None:
         context.flags["workers"] = workers
     context.configure_logging()
     parts = context.parts
+    from sitemapd.begin import begin
+    from sitemapd.services import stop_on_signals, supervisor
+
     begin(parts)
     stop = stop_on_signals()
     log.info(
@@ -40,11 +40,12 @@ def worker(context: Context, workers: int | None) -> None:
 @click.pass_obj
 def watch(context: Context, accept_deletes: bool) -> None:
     """Watch the configured content directories. SIGHUP compares them with the state anew."""
-    from sitemapd.build import check_redis
-    from sitemapd.services import rescan_on_hangup, stop_on_signals, watchers
-
     context.configure_logging()
     parts = context.parts
+    from sitemapd.build import check_redis
+    from sitemapd.reporting import Reporter
+    from sitemapd.services import rescan_on_hangup, stop_on_signals, watchers
+
     watching = watchers(parts, accept_deletes=accept_deletes)
     if not watching:
         raise BadSetting(
@@ -59,9 +60,12 @@ def watch(context: Context, accept_deletes: bool) -> None:
     rescan_on_hangup(watching)
     for watcher in watching:
         watcher.start()
+    reporter = Reporter(parts, watching)
+    reporter.start()
     stop.wait()
     for watcher in watching:
         watcher.stop()
+    reporter.stop()
 
 
 @click.command()
@@ -70,16 +74,16 @@ def watch(context: Context, accept_deletes: bool) -> None:
 @click.pass_obj
 def serve(context: Context, host: str, port: int) -> None:
     """Serve the published files and /healthz over HTTP."""
-    from sitemapd.services import health, stop_on_signals
-    from sitemapd.web import Server, application, listen
-
     context.configure_logging()
     parts = context.parts
+    from sitemapd.services import health, stop_on_signals
+    from sitemapd.serving import served
+    from sitemapd.web import Server, listen
+
     if not parts.sites:
         raise BadSetting(setting="sites", detail="no site is configured.")
-    folders = {name: parts.folder(name) for name in parts.sites}
     with listen(host, port) as listener:
-        server = Server(application(folders, lambda: health(parts, None, [])), listener)
+        server = Server(served(parts, lambda: health(parts, None, [])), listener)
         stop = stop_on_signals()
         server.start()
         log.info("Serving at %s", server.address, extra={"action": "serving"})

@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from producers.filesystem import FilesystemSource, Watcher
-from producers.push import Publisher
+from producers.sink import EventSink
 from sitemap_store.connection import connect
 from sitemap_store.entries import Entry
 from sitemap_store.events import Event
@@ -36,7 +36,7 @@ def until(holds: Callable[[], object], what: object = "") -> None:
         time.sleep(0.005)
 
 
-class Recorder(Publisher):
+class Recorder(EventSink):
     """A publisher that notes every event that goes through it, and can be made to wait."""
 
     def __init__(self, store: Store, waker: Waker) -> None:

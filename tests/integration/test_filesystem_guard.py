@@ -155,6 +155,7 @@ def test_more_dirty_paths_than_are_kept_lead_to_a_scan(
     world.settle()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_reader_thread_that_ends_is_replaced(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -24,7 +24,7 @@ def at_once(*events: Event, before: Snapshot = EMPTY, now: int = START + 1000) -
 
 def add(at: int | None = None, source: str | None = None, **fields: str) -> Event:
     """An add of the one URL."""
-    return Event("add", LOC, at=at, source=source, **fields)
+    return Event("add", LOC, at=at, source=source)._replace(**fields)
 
 
 def delete(at: int | None = None, source: str | None = None) -> Event:
@@ -34,7 +34,7 @@ def delete(at: int | None = None, source: str | None = None) -> Event:
 
 def update(at: int | None = None, source: str | None = None, **fields: str) -> Event:
     """An update of the one URL."""
-    return Event("update", LOC, at=at, source=source, **fields)
+    return Event("update", LOC, at=at, source=source)._replace(**fields)
 
 
 # Rule 1: events apply in the order they were appended.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -26,6 +26,16 @@ class Refusal(NamedTuple):
     refused: Refused
 
 
+class Batch(NamedTuple):
+    """A batch that is checked and not yet stored."""
+
+    events: Sequence[Event]
+    refused: tuple[Refusal, ...]
+    warnings: tuple[str, ...]
+    source: str
+    """The source of refusals, as `sitemapd rejected` shows it."""
+
+
 class Outcome(NamedTuple):
     """What became of a batch."""
 
@@ -35,7 +45,7 @@ class Outcome(NamedTuple):
     """What was changed or left out in accepted events, in sentences; 100 at most."""
 
 
-class Publisher:
+class EventSink:
     """Takes events for one site. Raises Unavailable when Redis can't take them."""
 
     def __init__(self, store: Store, waker: Waker) -> None:
@@ -69,6 +79,10 @@ class Publisher:
         An item may be a `Refused` already (a line that could not be decoded). Refusals are
         counted and kept for `sitemapd rejected`; they never stop the batch.
         """
+        return self.take(self.check(items, source=source), bulk=bulk)
+
+    def check(self, items: Iterable[Any], *, source: str | None = None) -> Batch:
+        """The first half of `push`: nothing is stored yet."""
         now, site = self.store.now(), self.store.site
         events: list[Event] = []
         refusals: list[Refusal] = []
@@ -84,7 +98,11 @@ class Publisher:
             events.append(event)
             if said:
                 warnings.extend(said)
-        accepted = self.send(events, bulk=bulk)
-        if refusals:
-            self.store.reject([(refusal.refused, source or "") for refusal in refusals])
-        return Outcome(accepted, tuple(refusals), tuple(warnings[:100]))
+        return Batch(events, tuple(refusals), tuple(warnings[:100]), source or "")
+
+    def take(self, batch: Batch, *, bulk: bool = False) -> Outcome:
+        """The second half of `push`: append the events, count and keep the refusals."""
+        accepted = self.send(batch.events, bulk=bulk)
+        if batch.refused:
+            self.store.reject([(refusal.refused, batch.source) for refusal in batch.refused])
+        return Outcome(accepted, batch.refused, batch.warnings)

@@ -1,0 +1,234 @@
+"""One connection to a database, and what differs between the kinds of them.
+
+What a relay does to a database is all here: `PostgreSQL`, `MySQL` and `SQLite` (a module each) fill in
+how their database does it. Errors of the drivers come out as `Unavailable` (away for now), `Broken`
+(something is missing or forbidden) or `BadSetting`; no message ever holds the dsn.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from producers.database.shape import OUTBOX, SOURCES, URLS, Column, Shape, Table
+from producers.database.source import DatabaseSource
+from sitemap_store.errors import SitemapdError
+
+Installed = Literal["installed", "missing", "different", "unknown"]
+
+STREAM_ROWS = 5000
+"""Rows that a streamed query hands over at a time."""
+
+
+class Broken(SitemapdError):
+    """The database answers, and can't do what the relay needs: a table is gone, a right is missing."""
+
+
+class Record(NamedTuple):
+    """One row of the outbox."""
+
+    id: Any
+    """What `finish` knows it by."""
+    kind: str
+    """row, or: sync, accept (`sitemapd sync`), truncate, failed (a trigger could not do its work)."""
+    old: dict[str, Any] | None
+    new: dict[str, Any] | None
+
+
+class Lag(NamedTuple):
+    """What waits in the outbox."""
+
+    rows: int
+    seconds: float
+
+
+class Dialect(ABC):
+    """One open connection. Not for sharing between threads."""
+
+    mark: ClassVar[str]
+    """A parameter's place in SQL."""
+    stream_needs_pages: bool = False
+
+    def __init__(self, source: DatabaseSource) -> None:
+        self.source = source
+
+    # How this kind of database does things.
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection, whatever state it is in."""
+
+    @abstractmethod
+    def run(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement; the rows that it gives. Begins a transaction when none is open."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Commit the transaction."""
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """Roll back the transaction; never raises."""
+
+    @abstractmethod
+    def quote(self, name: str) -> str:
+        """An identifier, quoted."""
+
+    @abstractmethod
+    def fragment(self, sql: str) -> str:
+        """SQL that the operator wrote, for a statement with parameters."""
+
+    @abstractmethod
+    def text(self, column: Column, prefix: str = "") -> str:
+        """The expression that reads a column as text (or as it is, where values have types of their own)."""
+
+    @abstractmethod
+    def columns_of(self, relation: str) -> list[Column]:
+        """The columns of a table, or of a derived one. Raises Broken."""
+
+    @abstractmethod
+    def table(self, name: str) -> Table:
+        """The table's full name. Raises Broken with the nearest names."""
+
+    @abstractmethod
+    def primary_key(self, table: Table) -> list[str]:
+        """The columns of the primary key; none when there is none."""
+
+    @abstractmethod
+    def leading_columns(self, table: Table) -> set[str]:
+        """The columns that an index begins with."""
+
+    @abstractmethod
+    def lead(self, label: str) -> bool:
+        """Become the one relay of a source, while this connection lives; False when another one is."""
+
+    @abstractmethod
+    def take(self, label: str, limit: int) -> list[Record]:
+        """The oldest records of a source, up to `limit`, locked until `commit` or `rollback`."""
+
+    @abstractmethod
+    def finish(self, label: str, ids: Sequence[Any]) -> None:
+        """Delete records that were taken (without `commit`)."""
+
+    @abstractmethod
+    def matching(self, columns: Sequence[Column], wanted: Sequence[Sequence[object]]) -> tuple[str, list[object]]:
+        """A condition that holds for rows whose columns have one of the wanted values; with parameters."""
+
+    @abstractmethod
+    def stream(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a query, `STREAM_ROWS` at a time, as they were at one moment."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> None:
+        """Wait for that long, or until the database says that there is something."""
+
+    @abstractmethod
+    def installed(self, shape: Shape, definition: str) -> Installed:
+        """Whether the triggers of that definition are there."""
+
+    @abstractmethod
+    def upsert(self, label: str, column: str, value: str | None) -> None:
+        """Set `definition` or `told` of a source's row in the sources table (without `commit`)."""
+
+    # What is the same for all of them.
+
+    def qualified(self, table: Table) -> str:
+        """A table's full name, quoted."""
+        return ".".join(self.quote(part) for part in table if part)
+
+    def ours(self, name: str) -> str:
+        """The quoted name of one of sitemapd's own tables."""
+        return self.quote(name)
+
+    @property
+    def outbox(self) -> str:
+        """The quoted name of the outbox."""
+        return self.ours(OUTBOX)
+
+    def relation(self, shape: Shape) -> str:
+        """What a source's rows are read from, for a statement with parameters."""
+        if shape.table is None:
+            return f"({self.fragment(shape.source.query)}) AS {self.quote('sitemapd_rows')}"
+        return f"{self.qualified(shape.table)} AS {self.quote(shape.table.name)}"
+
+    def published(self, shape: Shape) -> str:
+        """The condition for a row to be published, for a statement with parameters."""
+        where = shape.source.where
+        return f"({self.fragment(where)}) IS TRUE" if where else "1 = 1"
+
+    def select(self, shape: Shape, columns: Iterable[Column]) -> str:
+        """A query of the published rows, to which more conditions can be added."""
+        return (
+            f"SELECT {', '.join(self.text(column) for column in columns)} "
+            f"FROM {self.relation(shape)} WHERE {self.published(shape)}"
+        )
+
+    def rows(
+        self, shape: Shape, columns: Sequence[Column], by: Sequence[Column], wanted: Sequence[Sequence[object]]
+    ) -> list[tuple[Any, ...]]:
+        """The published rows whose columns `by` have one of the wanted values."""
+        if not wanted:
+            return []
+        condition, values = self.matching(by, wanted)
+        return self.run(f"{self.select(shape, columns)} AND {condition}", values)
+
+    def lag(self, label: str) -> Lag:
+        """What waits for a source."""
+        rows = self.run(
+            f"SELECT count(*), {self.age('min(created)')} FROM {self.outbox} WHERE source = {self.mark}", [label]
+        )
+        count, seconds = rows[0]
+        return Lag(int(count), max(0.0, float(seconds or 0)))
+
+    @abstractmethod
+    def age(self, moment: str) -> str:
+        """The expression for the seconds since a moment of the outbox."""
+
+    def request(self, label: str, kind: str, token: str) -> None:
+        """Ask the relay that leads for a comparison, and commit."""
+        marks = ", ".join([self.mark] * 3)
+        self.run(f"INSERT INTO {self.outbox} (source, kind, new) VALUES ({marks})", [label, kind, token])
+        self.commit()
+
+    def requested(self, label: str, token: str) -> bool:
+        """Whether a request is still in the outbox."""
+        found = self.run(
+            f"SELECT 1 FROM {self.outbox} WHERE source = {self.mark} AND new = {self.mark}", [label, token]
+        )
+        self.rollback()
+        return bool(found)
+
+    def noted(self, label: str) -> tuple[str | None, str | None]:
+        """The definition that was installed for a source, and what its relay told."""
+        sql = f"SELECT definition, told FROM {self.ours(SOURCES)} WHERE source = {self.mark}"
+        rows = self.run(sql, [label])
+        return (rows[0][0], rows[0][1]) if rows else (None, None)
+
+    def remembered(self, label: str, feed: str, links: Sequence[str]) -> list[tuple[str, str]]:
+        """(key, loc) of the rows that were last seen with one of these link values."""
+        if not links:
+            return []
+        marks = ", ".join([self.mark] * len(links))
+        return [
+            (key, loc)
+            for key, loc in self.run(
+                f"SELECT row_key, loc FROM {self.ours(URLS)} WHERE source = {self.mark} "
+                f"AND feed = {self.mark} AND link IN ({marks})",
+                [label, feed, *links],
+            )
+        ]
+
+    def remember(
+        self, label: str, forget: Iterable[str], rows: Iterable[tuple[str, str, str, str]]
+    ) -> None:
+        """Forget rows by their keys, then remember (feed, link, key, loc) (without `commit`)."""
+        for key in forget:
+            self.run(
+                f"DELETE FROM {self.ours(URLS)} WHERE source = {self.mark} AND row_key = {self.mark}", [label, key]
+            )
+        marks = ", ".join([self.mark] * 5)
+        for row in rows:
+            self.run(
+                f"INSERT INTO {self.ours(URLS)} (source, feed, link, row_key, loc) VALUES ({marks})", [label, *row]
+            )

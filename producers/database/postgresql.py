@@ -1,0 +1,249 @@
+"""PostgreSQL: statement triggers with transition tables, LISTEN, advisory locks."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar, Final
+
+import psycopg
+from psycopg import errors
+
+from producers.database.dates import Kind
+from producers.database.dialect import STREAM_ROWS, Broken, Dialect, Installed, Record
+from producers.database.secrets import sentence
+from producers.database.shape import OUTBOX, SOURCES, Column, Shape, Table
+from producers.database.source import DatabaseSource
+from producers.database.triggers import Plan
+from sitemap_store.errors import Unavailable
+
+IDLE_MS: Final = 120_000
+"""How long a relay that has stopped dead keeps its place and its locks."""
+_SETTINGS: Final = (
+    "SET timezone = 'UTC'",
+    "SET datestyle = 'ISO, MDY'",
+    "SET default_transaction_isolation = 'read committed'",
+    f"SET idle_in_transaction_session_timeout = {IDLE_MS}",
+)
+_KINDS: Final[dict[int, Kind]] = {
+    20: "integer",
+    21: "integer",
+    23: "integer",
+    700: "number",
+    701: "number",
+    1700: "number",
+    1082: "day",
+    1114: "local",
+    1184: "instant",
+}
+"""Type oid → kind; all others are text."""
+
+
+@contextmanager
+def translated(source: DatabaseSource) -> Iterator[None]:
+    """Turn the driver's errors into ours."""
+    try:
+        yield
+    except (errors.InsufficientPrivilege, psycopg.ProgrammingError) as error:
+        raise Broken(f"PostgreSQL: {sentence(error, source.dsn)}") from None
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise Unavailable(what="PostgreSQL", detail=sentence(error, source.dsn)) from None
+    except psycopg.Error as error:
+        raise Broken(f"PostgreSQL: {sentence(error, source.dsn)}") from None
+
+
+class PostgreSQL(Dialect):
+    """One connection."""
+
+    mark: ClassVar[str] = "%s"
+
+    def __init__(self, source: DatabaseSource, *, application: str = "sitemapd") -> None:
+        super().__init__(source)
+        try:
+            psycopg.conninfo.conninfo_to_dict(source.dsn)
+        except psycopg.ProgrammingError:
+            source.bad("dsn", "is not readable as an address.", "Percent-encode the password.")
+        with translated(source):
+            self._connection = psycopg.connect(
+                source.dsn, connect_timeout=5, application_name=application, keepalives_idle=30
+            )
+            for setting in _SETTINGS:
+                self._connection.execute(setting)
+            if source.notify:
+                self._connection.execute(f"LISTEN {OUTBOX}")
+            self._connection.commit()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with suppress(psycopg.Error):
+            self._connection.close()
+
+    def run(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement; without values a % in it stands for itself."""
+        with translated(self.source):
+            cursor = self._connection.execute(sql.encode(), values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def commit(self) -> None:
+        """Commit."""
+        with translated(self.source):
+            self._connection.commit()
+
+    def rollback(self) -> None:
+        """Roll back."""
+        with suppress(psycopg.Error):
+            self._connection.rollback()
+
+    def quote(self, name: str) -> str:
+        """An identifier, quoted."""
+        return '"' + name.replace('"', '""') + '"'
+
+    def ours(self, name: str) -> str:
+        """A table of ours, in the outbox's schema."""
+        return f"{self.quote(self.source.outbox_schema or 'public')}.{self.quote(name)}"
+
+    def fragment(self, sql: str) -> str:
+        """With % for parameters."""
+        return sql.replace("%", "%%")
+
+    def text(self, column: Column, prefix: str = "") -> str:
+        """Cast to text."""
+        return f"{prefix}{self.quote(column.name)}::text"
+
+    def columns_of(self, relation: str) -> list[Column]:
+        """Names and types as an empty result has them."""
+        with translated(self.source):
+            cursor = self._connection.execute(f"SELECT * FROM {relation} LIMIT 0".encode())
+            found = [(column.name, column.type_code) for column in cursor.description or ()]
+            types = dict(
+                self._connection.execute(
+                    "SELECT oid, format_type(oid, -1) FROM pg_type WHERE oid = ANY(%s)",
+                    [[code for _, code in found]],
+                ).fetchall()
+            )
+            return [Column(name, _KINDS.get(code, "text"), types[code]) for name, code in found]
+
+    def table(self, name: str) -> Table:
+        """As the search path finds it."""
+        parts = name.split(".")
+        quoted = ".".join(map(self.quote, parts))
+        rows = self.run(
+            "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE c.oid = to_regclass(%s) AND c.relkind IN ('r', 'p')",
+            [quoted],
+        )
+        if rows:
+            return Table(*rows[0])
+        known = [
+            row[0] if len(parts) == 1 else f"{row[1]}.{row[0]}"
+            for row in self.run(
+                "SELECT table_name, table_schema FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+                "AND table_schema NOT IN ('pg_catalog', 'information_schema')"
+            )
+        ]
+        raise Broken(f"there is no table {name}.{_near(name, known)}")
+
+    def primary_key(self, table: Table) -> list[str]:
+        """In the key's order."""
+        rows = self.run(
+            "SELECT a.attname FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, place) "
+            "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum "
+            "WHERE i.indisprimary AND i.indrelid = to_regclass(%s) ORDER BY k.place",
+            [self.qualified(table)],
+        )
+        return [row[0] for row in rows]
+
+    def leading_columns(self, table: Table) -> set[str]:
+        """From pg_index."""
+        rows = self.run(
+            "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid "
+            "AND a.attnum = i.indkey[0] WHERE i.indrelid = to_regclass(%s)",
+            [self.qualified(table)],
+        )
+        return {row[0] for row in rows}
+
+    def lead(self, label: str) -> bool:
+        """By a session's advisory lock."""
+        number = int.from_bytes(hashlib.sha256(f"sitemapd {label}".encode()).digest()[:8], "big", signed=True)
+        rows = self.run("SELECT pg_try_advisory_lock(%s)", [number])
+        self.commit()
+        return bool(rows[0][0])
+
+    def take(self, label: str, limit: int) -> list[Record]:
+        """Known by their ctid: an id from a sequence would change what lastval() tells the application."""
+        rows = self.run(
+            f"SELECT ctid::text, kind, old, new FROM {self.outbox} WHERE source = %s "
+            "ORDER BY created LIMIT %s FOR UPDATE SKIP LOCKED",
+            [label, limit],
+        )
+        return [Record.of(*row) for row in rows]
+
+    def finish(self, label: str, ids: Sequence[Any]) -> None:
+        """They are locked, so their ctid is still theirs."""
+        self.run(f"DELETE FROM {self.outbox} WHERE ctid = ANY(%s::tid[])", [list(ids)])
+
+    def matching(
+        self, columns: Sequence[Column], wanted: Sequence[Sequence[object]]
+    ) -> tuple[str, list[object]]:
+        """By arrays of the columns' types, so that indexes serve."""
+        arrays: list[object] = [[str(values[at]) for values in wanted] for at in range(len(columns))]
+        if len(columns) == 1:
+            return f"{self.quote(columns[0].name)} = ANY(%s::text[]::{columns[0].type}[])", arrays
+        names = ", ".join(self.quote(column.name) for column in columns)
+        casts = ", ".join(f"%s::text[]::{column.type}[]" for column in columns)
+        return f"({names}) IN (SELECT * FROM unnest({casts}))", arrays
+
+    def stream(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+        """By a server-side cursor."""
+        with translated(self.source):
+            cursor = self._connection.cursor("sitemapd")
+            try:
+                cursor.execute(sql.encode())
+                while rows := cursor.fetchmany(STREAM_ROWS):
+                    yield rows
+            finally:
+                with suppress(psycopg.Error):
+                    cursor.close()
+                self.rollback()
+
+    def wait(self, seconds: float) -> None:
+        """With `notify`, until the next commit of a trigger."""
+        raise NotImplementedError
+
+    def notified(self, seconds: float) -> bool:
+        """Wait for a notification; whether one came."""
+        with translated(self.source):
+            return any(True for _ in self._connection.notifies(timeout=seconds, stop_after=1))
+
+    def age(self, moment: str) -> str:
+        """Of timestamptz."""
+        return f"extract(epoch FROM clock_timestamp() - {moment})"
+
+    def installed(self, shape: Shape, plan: Plan) -> Installed:
+        """By the definition in the functions' comments."""
+        found = []
+        for table, name in plan.triggers:
+            rows = self.run(
+                "SELECT p.prosrc FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid "
+                "WHERE t.tgrelid = to_regclass(%s) AND t.tgname = %s AND t.tgenabled IN ('O', 'A')",
+                [self.qualified(table), name],
+            )
+            found.append(bool(rows) and plan.definition in rows[0][0])
+            if not rows:
+                return "missing"
+        return "installed" if all(found) else "different"
+
+    def upsert(self, label: str, column: str, value: str | None) -> None:
+        """By ON CONFLICT."""
+        self.run(
+            f"INSERT INTO {self.ours(SOURCES)} (source, {column}) VALUES (%s, %s) "
+            f"ON CONFLICT (source) DO UPDATE SET {column} = excluded.{column}",
+            [label, value],
+        )
+
+
+def _near(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    return f" Did you mean {near[0]}?" if near else ""

@@ -1,0 +1,132 @@
+"""Rows as they are read from the database → what a sitemap says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from producers.database.dates import NoDate, lastmod_of
+from producers.database.shape import Shape
+from producers.database.template import text_of
+from sitemap_store.errors import Refused
+from sitemap_store.site import Site
+from sitemap_store.urls import normalise
+from sitemap_store.values import check_changefreq, check_priority
+from sitemap_store.w3c import instant_ms
+
+_MOST: Final = 10_000
+"""Refused rows that are remembered as told; after that some may be told twice."""
+
+
+class Listed(NamedTuple):
+    """What one row, or the row that speaks for a URL, says."""
+
+    loc: str
+    lastmod: str
+    changefreq: str
+    priority: str
+
+    @property
+    def rank(self) -> tuple[int, str, str, str]:
+        """Among rows of one URL the highest speaks for it: the newest."""
+        return instant_ms(self.lastmod) if self.lastmod else -(2**62), *self[1:]
+
+
+class Reader:
+    """Reads rows of one source. `warn` gets a sentence once for each kind of trouble."""
+
+    def __init__(self, shape: Shape, site: Site, warn: Callable[[str, str], None]) -> None:
+        self._base = site.rules.base
+        self._rules = site.rules
+        self._path = shape.template.path
+        self._width = len(shape.url_columns)
+        self._zone = shape.source.zone
+        self._warn = warn
+        self._constants = dict(shape.source.constants)
+        self._places: dict[str, int] = {}
+        for at, (field, column) in enumerate(shape.entry_columns):
+            self._places[field] = self._width + at
+            if field == "lastmod":
+                self._kind = column.kind
+        self._names = {field: column.name for field, column in shape.entry_columns}
+        self._warned: set[str] = set()
+        self._refused: dict[str, None] = {}
+        self.without_url = 0
+        """Rows seen that make no URL, since a value of it is NULL or empty."""
+        self.undated = 0
+        """Rows seen whose lastmod is NULL or no date."""
+        self.refusals: list[Refused] = []
+        """Refused rows that nobody was told of yet."""
+
+    def read(self, values: Sequence[object]) -> Listed | None:
+        """What a row says (the values of `Shape.read_columns`); None when it makes no URL."""
+        loc = self.loc(values)
+        if loc is None:
+            return None
+        places = self._places
+        return Listed(
+            loc,
+            self._lastmod(values[places["lastmod"]])
+            if "lastmod" in places
+            else self._constants.get("lastmod", ""),
+            self._checked("changefreq", values) if "changefreq" in places else self._constants.get("changefreq", ""),
+            self._checked("priority", values) if "priority" in places else self._constants.get("priority", ""),
+        )
+
+    def loc(self, values: Sequence[object]) -> str | None:
+        """The URL of a row's values; None when it makes none. Refusals are counted and kept."""
+        try:
+            path = self._path(values)
+            if path is None:
+                self.without_url += 1
+                return None
+            return normalise(self._base + path, self._rules).loc
+        except Refused as refused:
+            self._refuse(refused, values)
+            return None
+
+    def _refuse(self, refused: Refused, values: Sequence[object]) -> None:
+        shown = ", ".join(text_of(value)[:80] for value in values[: self._width])
+        told = Refused(loc=refused.loc or shown, rule=refused.rule, detail=refused.detail)
+        if told.loc in self._refused:
+            return
+        if len(self._refused) >= _MOST:
+            self._refused.clear()
+        self._refused[told.loc] = None
+        self.refusals.append(told)
+
+    def _lastmod(self, value: object) -> str:
+        try:
+            return lastmod_of(value, self._kind, self._zone)
+        except NoDate as problem:
+            self.undated += 1
+            self._say("lastmod", str(problem))
+            return ""
+
+    def _checked(self, field: str, values: Sequence[object]) -> str:
+        value = values[self._places[field]]
+        if value is None or value == "":
+            return ""
+        try:
+            return check_changefreq(value) if field == "changefreq" else check_priority(_decimal(value))
+        except Refused as refused:
+            self._say(field, refused.detail)
+            return ""
+
+    def _say(self, field: str, problem: str) -> None:
+        if field not in self._warned:
+            self._warned.add(field)
+            name = self._names[field]
+            self._warn(field, f"Some rows have no {field}: column {name} holds {problem}.".replace("..", "."))
+
+
+def _decimal(value: object) -> object:
+    """A number as people write it: databases pad decimals with zeros."""
+    if isinstance(value, str) and "." in value:
+        return value.rstrip("0").rstrip(".")
+    return value
+
+
+def speaker(rows: Iterable[Listed]) -> Listed:
+    """Of the rows that make one URL the one that speaks for it."""
+    return max(rows, key=lambda row: row.rank)

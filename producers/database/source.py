@@ -1,0 +1,259 @@
+"""What is set of one database source, checked as far as that goes without the database."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NoReturn
+from urllib.parse import urlsplit
+
+from producers.database.dates import Zone
+from producers.database.template import Template
+from sitemap_store.errors import BadSetting, Refused
+from sitemap_store.protocol import CHANGEFREQS
+from sitemap_store.values import check_changefreq, check_priority
+from sitemap_store.w3c import parse_lastmod
+from sitemap_store.wire import check_source
+
+KINDS: Final[Mapping[str, str]] = {
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "mysql": "mysql",
+    "mariadb": "mysql",
+    "sqlite": "sqlite",
+}
+"""Scheme of a dsn → kind of database."""
+INSTALLS: Final = ("manual", "auto")
+_NUMBER: Final = re.compile(r"[0-9.]+")
+_NAME: Final = re.compile(r"[^\s\"'`;.\x00]+(\.[^\s\"'`;.\x00]+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """One table whose rows feed a source's `query`."""
+
+    table: str
+    column: str
+    """The column of the table that says which rows of the query a change concerns …"""
+    matches: str
+    """… and the column of the query that it is compared with."""
+    watch: tuple[str, ...]
+    """The columns of the table whose change matters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseSource:
+    """One database source. Raises BadSetting, named `database.NAME.OPTION`."""
+
+    name: str
+    """What its entries name as their source."""
+    dsn: str = field(repr=False)
+    """postgresql://…, mysql://…, mariadb://… or sqlite:///FILE."""
+    url: str
+    """Template of a row's address below the site's base, over columns."""
+    table: str = ""
+    """The table, with its schema where that is needed. Not beside `query`."""
+    key: tuple[str, ...] = ()
+    """The columns that tell its rows apart; left out: the table's primary key."""
+    where: str = ""
+    """An SQL condition over a row's columns: which rows are published. Left out: all."""
+    query: str = ""
+    """In place of `table`: a SELECT that joins several tables, one row a URL."""
+    feeds: Mapping[str, Feed] = field(default_factory=dict)
+    """The tables that `query` reads, and which of its rows a change in them concerns."""
+    lastmod: str = ""
+    """The column, or a date for all rows, of when the page last changed."""
+    changefreq: str = ""
+    """A column, or one of the protocol's words."""
+    priority: str | float = ""
+    """A column, or a number."""
+    timezone: str = ""
+    """The zone of times that are stored without one, such as Europe/Berlin or +01:00."""
+    triggers: str = "manual"
+    """manual (`sitemapd triggers install`), or auto: the relay installs them when it starts."""
+    setup: Path | None = None
+    """SQLite only: a file of SQL that is run when the database has no tables yet."""
+    outbox_schema: str = ""
+    """PostgreSQL only: the schema of the outbox; left out: public."""
+    notify: bool = False
+    """PostgreSQL only: triggers wake the relay at commit by NOTIFY."""
+    poll_interval: float = 0.25
+    """Seconds between two looks at the outbox."""
+    reconcile_interval: float = 3600.0
+    """Seconds between two comparisons of the whole table with the state; 0 for none."""
+    max_delete: float = 0.2
+    """The share of the source's URLs, 0 to 1, that a comparison may delete if it is over 100 of them."""
+
+    def __post_init__(self) -> None:
+        try:
+            check_source(self.name)
+        except Refused as refused:
+            raise BadSetting(setting=f"database.{self.name}", detail=refused.detail) from refused
+        self._check_types()
+        self._check_dsn()
+        try:
+            self.template
+        except ValueError as error:
+            self.bad("url", str(error))
+        try:
+            self.zone
+        except ValueError as error:
+            self.bad("timezone", str(error), 'Write a name such as "Europe/Berlin", or "+01:00".')
+        self._check_relation()
+        for option, choices in (("triggers", INSTALLS),):
+            if getattr(self, option) not in choices:
+                self.bad(option, f"{getattr(self, option)!r} is none of {', '.join(choices)}.")
+        self._check_priority()
+        self._within("poll_interval", 0.02, 3600)
+        self._within("max_delete", 0, 1)
+        if self.reconcile_interval != 0:
+            self._within("reconcile_interval", 1, 31 * 86_400)
+        for option, kind in (("notify", "postgresql"), ("outbox_schema", "postgresql"), ("setup", "sqlite")):
+            if getattr(self, option) and self.kind != kind:
+                self.bad(option, f"is for {kind} databases only.")
+
+    @property
+    def kind(self) -> str:
+        """postgresql, mysql or sqlite."""
+        return KINDS[urlsplit(self.dsn).scheme]
+
+    @property
+    def file(self) -> Path:
+        """The file of a SQLite database."""
+        return Path(urlsplit(self.dsn).path[1:])
+
+    @property
+    def template(self) -> Template:
+        """The template, parsed. Raises ValueError."""
+        return Template(self.url)
+
+    @property
+    def zone(self) -> Zone | None:
+        """The zone of times without one; None where none is set. Raises ValueError."""
+        return Zone(self.timezone) if self.timezone else None
+
+    @property
+    def constants(self) -> Mapping[str, str]:
+        """What lastmod, changefreq and priority are where they are no columns, checked."""
+        found = {}
+        if isinstance(self.priority, float | int):
+            found["priority"] = check_priority(self.priority)
+        elif _NUMBER.fullmatch(self.priority):
+            found["priority"] = check_priority(self.priority)
+        if self.changefreq in CHANGEFREQS:
+            found["changefreq"] = check_changefreq(self.changefreq)
+        if self.lastmod[:4].isdigit():
+            found["lastmod"] = parse_lastmod(self.lastmod).text or ""
+        return found
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Field of an entry → the column that it is read from."""
+        constants = self.constants
+        given = {"lastmod": self.lastmod, "changefreq": self.changefreq, "priority": self.priority}
+        return {name: str(value) for name, value in given.items() if value != "" and name not in constants}
+
+    def bad(self, option: str, detail: str, hint: str = "") -> NoReturn:
+        """Raise BadSetting for one option."""
+        raise BadSetting(setting=f"database.{self.name}.{option}", detail=detail, hint=hint)
+
+    def _check_types(self) -> None:
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            if each.name == "key":
+                several = (value,) if isinstance(value, str) else tuple(value)
+                if not all(isinstance(column, str) and column for column in several):
+                    self.bad("key", f"{value!r} is no list of columns.")
+                object.__setattr__(self, "key", several)
+            elif each.name == "setup":
+                if value is not None:
+                    object.__setattr__(self, "setup", Path(value))
+            elif each.name == "feeds":
+                object.__setattr__(self, "feeds", {name: self._feed(name, of) for name, of in value.items()})
+            elif each.name == "priority":
+                if isinstance(value, bool) or not isinstance(value, str | int | float):
+                    self.bad("priority", f"{value!r} is neither a column nor a number.")
+            elif each.name == "notify":
+                if not isinstance(value, bool):
+                    self.bad("notify", f"{value!r} is neither true nor false.")
+            elif each.type == "float":
+                if isinstance(value, bool) or not isinstance(value, int | float):
+                    self.bad(each.name, f"{value!r} is no number.")
+            elif not isinstance(value, str):
+                # A value that is meant for the dsn is not shown.
+                shown = "" if each.name == "dsn" else f"{value!r} "
+                self.bad(each.name, f"{shown}is no text.")
+
+    def _feed(self, name: str, given: object) -> Feed:
+        if isinstance(given, Feed):
+            return given
+        at = f"feeds.{name}"
+        if not isinstance(given, Mapping):
+            self.bad(at, "is no table.", 'Write column = "…", matches = "…" and watch = ["…"].')
+        known = [each.name for each in dataclasses.fields(Feed) if each.name != "table"]
+        for option in given:
+            if option not in known:
+                self.bad(f"{at}.{option}", "is no setting of sitemapd.", f"Known: {', '.join(known)}.")
+        values: dict[str, Any] = dict(given)
+        for option in known:
+            if option not in values:
+                self.bad(f"{at}.{option}", "is missing.")
+        watch = values["watch"]
+        values["watch"] = (watch,) if isinstance(watch, str) else tuple(watch)
+        return Feed(table=name, **values)
+
+    def _check_dsn(self) -> None:
+        try:
+            scheme = urlsplit(self.dsn).scheme
+        except ValueError:
+            scheme = ""
+        if scheme not in KINDS:
+            # Not the dsn itself: it may hold a password.
+            self.bad("dsn", "is no address of a database.", "Write postgresql://, mysql:// or sqlite:///FILE.")
+        if self.kind == "sqlite" and not urlsplit(self.dsn).path[1:]:
+            self.bad("dsn", "names no file.", "Write sqlite:///shop.db, or sqlite:////srv/shop.db.")
+
+    def _check_relation(self) -> None:
+        if bool(self.table) == bool(self.query):
+            self.bad("table", "is missing." if not self.table else "goes without query: set one of them.")
+        if self.table and not _NAME.fullmatch(self.table):
+            self.bad("table", f"{self.table!r} is no name of a table.")
+        if self.query:
+            if self.where:
+                self.bad("where", "goes without query.", "Write the condition into the query.")
+            if not self.key:
+                self.bad("key", "is missing: it names the column that tells the query's rows apart.")
+            if not self.feeds:
+                self.bad("feeds", "is missing: it names the tables that the query reads.")
+        elif self.feeds:
+            self.bad("feeds", "goes with query only.")
+        for option in ("where", "query"):
+            if ";" in getattr(self, option):
+                self.bad(option, "has a semicolon.")
+
+    def _check_priority(self) -> None:
+        for option in ("priority", "lastmod"):
+            try:
+                self.constants
+            except Refused as refused:
+                if refused.rule == option:
+                    self.bad(option, refused.detail)
+
+    def _within(self, option: str, low: float, high: float) -> None:
+        value = getattr(self, option)
+        if not low <= value <= high:
+            self.bad(option, f"{value} is not within {low:g} to {high:g}.")
+
+
+def located(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A source's options with paths relative to the configuration file's folder made absolute."""
+    found = dict(options)
+    dsn, setup = found.get("dsn"), found.get("setup")
+    if isinstance(dsn, str) and dsn.startswith("sqlite:///"):
+        found["dsn"] = f"sqlite:///{folder.absolute() / dsn.removeprefix('sqlite:///')}"
+    if isinstance(setup, str):
+        found["setup"] = folder.absolute() / setup
+    return found

@@ -1,0 +1,162 @@
+"""Who may push to which site: bearer tokens, kept as digests only.
+
+1. A token is 32 random bytes, so a plain SHA-256 is enough: there is nothing to guess, and no slow hash
+   to pay for at each request.
+2. A presented token is compared with those of every site, each in constant time: how long it takes says
+   nothing of which one was nearly right.
+3. A site without tokens takes requests of this machine alone: the peer's address is a loopback one, no proxy
+   has passed the request on, and the Host is this machine's (a web page whose name was made to point
+   at 127.0.0.1 is another one).
+4. Who has no valid token learns nothing of which sites there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from starlette.requests import HTTPConnection
+
+from producers.http.problem import Problem
+
+PREFIX: Final = "smd_"
+"""What a token begins with, so that scanners for leaked secrets find it."""
+_HASH: Final = "sha256:"
+_HEX: Final = 64
+_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """Who speaks: a name for the log, and the sources that it may speak for (None: any, and for none)."""
+
+    name: str
+    digest: bytes = field(repr=False)
+    sources: frozenset[str] | None = None
+    """An empty set may look and not push."""
+
+    @property
+    def source(self) -> str | None:
+        """The source of events that name none."""
+        return next(iter(self.sources)) if self.sources is not None and len(self.sources) == 1 else None
+
+    def may(self, source: str | None) -> bool:
+        """Whether it may speak for a source, or (None) for whoever owns an entry."""
+        return self.sources is None or source in self.sources
+
+
+LOCAL: Final = Token(name="", digest=b"")
+"""A request of this machine to a site without tokens."""
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def hash_of(token: str) -> str:
+    """A token as the settings keep it."""
+    return _HASH + _digest(token).hex()
+
+
+def digest_of(text: str) -> bytes:
+    """The digest in what `hash_of` wrote. Raises ValueError for another form."""
+    if not text.startswith(_HASH) or len(text) != len(_HASH) + _HEX:
+        raise ValueError(f"a token's hash is {_HASH} and {_HEX} hex digits, as `sitemapd token` prints it")
+    return bytes.fromhex(text.removeprefix(_HASH))
+
+
+class Gate:
+    """Lets requests in to the sites that they may see. Raises Problem (401, 403, 404)."""
+
+    def __init__(self, tokens: Mapping[str, tuple[Token, ...]]) -> None:
+        self._tokens = tokens
+
+    def admit(self, request: HTTPConnection, site: str) -> Token:
+        """Who asks for a site."""
+        presented = _presented(request)
+        holders = self._holders(presented) if presented is not None else {}
+        tokens = self._tokens.get(site)
+        if tokens is None:
+            if holders or (presented is None and local(request) and not any(self._tokens.values())):
+                raise Problem(404, "site", f"There is no site {site[:40]!r}.")
+            raise _unauthorised(presented)
+        if not tokens:
+            if local(request):
+                return LOCAL
+            raise Problem(
+                403,
+                "loopback",
+                "Without tokens only this machine itself may push: make one with `sitemapd token`.",
+            )
+        if site in holders:
+            return holders[site]
+        if holders:
+            raise Problem(403, "site", "The token is for another site.")
+        raise _unauthorised(presented)
+
+    def visible(self, request: HTTPConnection) -> dict[str, Token]:
+        """The sites that a request may see, and as whom. Raises Problem (401) when there are none."""
+        presented = _presented(request)
+        holders = self._holders(presented) if presented is not None else {}
+        if local(request):
+            holders |= {site: LOCAL for site, tokens in self._tokens.items() if not tokens}
+        if not holders:
+            raise _unauthorised(presented)
+        return {site: holders[site] for site in self._tokens if site in holders}
+
+    def _holders(self, presented: str) -> dict[str, Token]:
+        digest, found = _digest(presented), {}
+        for site, tokens in self._tokens.items():
+            for token in tokens:
+                if hmac.compare_digest(token.digest, digest):
+                    found[site] = token
+        return found
+
+
+def local(request: HTTPConnection) -> bool:
+    """Whether a request comes from this machine, to this machine, by no proxy."""
+    headers = request.headers
+    if request.client is None or any(name in headers for name in _FORWARDED):
+        return False
+    return _loopback(request.client.host) and _loopback(_host(headers.get("host", "")))
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.is_loopback
+
+
+def _host(header: str) -> str:
+    """The host of a Host header, without its port."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0].lower()
+
+
+def _presented(request: HTTPConnection) -> str | None:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    token = token.strip()
+    return token if scheme.lower() == "bearer" and token else None
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def _unauthorised(presented: str | None) -> Problem:
+    said = "The token is not known here." if presented is not None else "A token is needed."
+    detail = f"{said} Send it as `Authorization: Bearer …`; `sitemapd token` makes one."
+    return Problem(401, "token", detail, headers={"WWW-Authenticate": 'Bearer realm="sitemapd"'})

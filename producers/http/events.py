@@ -1,0 +1,134 @@
+"""`POST /v1/sites/{site}/events`: events as one JSON object, an array, or NDJSON."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import zlib
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from producers.http.access import Token
+from producers.http.answer import answer
+from producers.http.batch import Checked, Speaker, batches, look_at
+from producers.http.body import Body, Caps
+from producers.http.intake import Intake
+from producers.http.outcome import Outcome
+from producers.http.parse import Raw, splitter
+from producers.http.problem import Problem
+from sitemap_store.errors import Refused
+from sitemap_store.events import Event
+from sitemap_store.once import Once
+from sitemap_store.wire import check_source
+
+INLINE: Final = 20
+"""Events up to which a batch is checked at once; more are, in a thread."""
+
+
+async def post_events(request: Request, body: Body, token: Token, intake: Intake, caps: Caps) -> Response:
+    """Take events in; the answer comes after they are in Redis. Raises Problem."""
+    source = request.query_params.get("source")
+    who = Speaker(token, speaks_for(token, source))
+    split = splitter(request.headers.get("content-type"))
+    key = request.headers.get("idempotency-key")
+    outcome = Outcome()
+    if key is None:
+        await take_in(batches(body.pieces(caps.body), split), intake, who, outcome, strict=split.strict)
+        return answer(outcome.body(), outcome.status)
+
+    print_ = hashlib.blake2b(request.url.query.encode(), digest_size=8)
+    once = Once(intake.sink.store, "events", token.name, _checked_key(key))
+    taken = await intake.run(once.take)
+    if taken.state == "busy":
+        detail = "A request with this Idempotency-Key is under way."
+        raise Problem(409, "idempotency-key", detail, headers={"Retry-After": "1"})
+    pieces = _printed(body.pieces(caps.body), print_)
+    if taken.state == "done":
+        async for _ in pieces:
+            pass
+        return _again(taken.answer, print_.hexdigest())
+    if taken.state == "again":
+        who = who._replace(since=taken.first)
+    try:
+        await take_in(batches(pieces, split), intake, who, outcome, strict=split.strict)
+    except Problem:
+        await intake.run(partial(once.release, taken.first))
+        raise
+    text = json.dumps(outcome.body(), separators=(",", ":")).encode()
+    kept = b"%d %s " % (outcome.status, print_.hexdigest().encode()) + zlib.compress(text)
+    await intake.run(partial(once.done, kept))
+    return answer(outcome.body(), outcome.status)
+
+
+async def take_in(
+    raw: AsyncIterator[list[Raw]], intake: Intake, who: Speaker, outcome: Outcome, *, strict: bool
+) -> None:
+    """Check and append batches. A Problem that it raises says what was accepted before."""
+    try:
+        async for batch in raw:
+            now = await intake.look()
+            look: partial[Checked] = partial(look_at, batch, intake.sink.store.site, now, who, strict=strict)
+            checked = look() if len(batch) <= INLINE else await asyncio.to_thread(look)
+            await append(checked.events, checked.refused, intake, who.source, outcome)
+            outcome.warn(checked.warnings)
+    except Problem as problem:
+        problem.more |= outcome.body()
+        raise
+
+
+async def append(
+    events: Sequence[Event],
+    refused: Sequence[tuple[int, Refused]],
+    intake: Intake,
+    source: str | None,
+    outcome: Outcome,
+) -> None:
+    """Append checked events and keep the refusals. Raises Problem (503)."""
+    if events:
+        await intake.send(events)
+        outcome.accepted += len(events)
+    for line, error in refused:
+        outcome.refuse(line, error)
+    if refused:
+        await intake.reject([error for _, error in refused], source)
+
+
+def speaks_for(token: Token, source: str | None) -> str | None:
+    """The source of a request's events that name none. Raises Problem (400, 403)."""
+    if token.sources is not None and not token.sources:
+        raise Problem(403, "scope", "The token may look and not push.")
+    if source is None:
+        return token.source
+    try:
+        check_source(source)
+    except Refused as refused:
+        raise Problem(400, "source", refused.detail) from refused
+    if not token.may(source):
+        raise Problem(403, "scope", f"The token may not speak for the source {source}.")
+    return source
+
+
+async def _printed(pieces: AsyncIterator[bytes], print_: hashlib.blake2b) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        print_.update(piece)
+        yield piece
+
+
+def _again(kept: bytes, print_: str) -> Response:
+    status, known, text = kept.split(b" ", 2)
+    if known.decode() != print_:
+        raise Problem(
+            422, "idempotency-key", "This Idempotency-Key was used for another body: take a new one."
+        )
+    return answer(json.loads(zlib.decompress(text)), int(status), {"Idempotent-Replayed": "true"})
+
+
+def _checked_key(key: str) -> str:
+    if not 1 <= len(key) <= 255 or not key.isascii() or not key.isprintable():
+        raise Problem(400, "idempotency-key", "An Idempotency-Key is 1 to 255 visible ASCII characters.")
+    return key

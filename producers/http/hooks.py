@@ -1,0 +1,86 @@
+"""`POST /v1/sites/{site}/webhooks/{name}`: another system's JSON, turned into events by a mapping."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from producers.http.access import LOCAL, Gate, Token
+from producers.http.answer import answer
+from producers.http.batch import scoped
+from producers.http.body import Body, Caps
+from producers.http.events import append, speaks_for
+from producers.http.intake import Intake
+from producers.http.mapping import EVENTS_MAX, Rule, items
+from producers.http.outcome import Outcome
+from producers.http.parse import JSON, splitter
+from producers.http.problem import Problem
+from producers.http.signature import Signature
+from producers.ndjson import decode_large
+from sitemap_store.errors import Refused
+from sitemap_store.events import Event
+from sitemap_store.wire import check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """One sender: how it signs, for which source it speaks, and what its payloads mean."""
+
+    rules: tuple[Rule, ...]
+    source: str | None = None
+    signature: Signature | None = None
+    """None: it sends a token, as everybody does."""
+
+
+async def post_webhook(
+    request: Request, body: Body, gate: Gate, site: str, hook: Webhook | None, intake: Intake, caps: Caps
+) -> Response:
+    """Take a webhook's events in. Raises Problem."""
+    signature = hook.signature if hook is not None else None
+    token: Token = LOCAL if signature is not None else gate.admit(request, site)
+    if hook is None:
+        raise Problem(404, "webhook", "There is no webhook of that name: look under [sites.SITE.webhooks].")
+    source = speaks_for(token, hook.source)
+    splitter(request.headers.get("content-type"))
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        raise Problem(415, "content-type", f"A webhook's Content-Type must be {JSON}.")
+    text = await body.whole(caps.webhook)
+    if signature is not None:
+        signature.check(request.headers.get(signature.header), text, time.time())
+    now = await intake.look()
+    store = intake.sink.store
+    made = await asyncio.to_thread(_made, hook, text, request.headers, store.site.rules.base)
+    if len(made) > EVENTS_MAX:
+        raise Problem(413, "too-large", f"It makes more than {EVENTS_MAX} events: send a whole list by PUT.")
+    events: list[Event] = []
+    refused_events: list[tuple[int, Refused]] = []
+    outcome = Outcome()
+    for line, item in enumerate(made, 1):
+        try:
+            if isinstance(item, Refused):
+                raise item
+            event, warnings = check(item, store.site, now, source=source)
+            scoped(event, token)
+        except Refused as refused:
+            refused_events.append((line, refused))
+            continue
+        events.append(event)
+        outcome.warn(warnings)
+    await append(events, refused_events, intake, source, outcome)
+    return answer(outcome.body(), outcome.status)
+
+
+def _made(
+    hook: Webhook, text: bytes, headers: Mapping[str, str], base: str
+) -> list[dict[str, Any] | Refused]:
+    try:
+        payload = decode_large(text)
+    except Refused as refused:
+        raise Problem(400, "json", refused.detail.replace("The line", "The body", 1)) from refused
+    return items(hook.rules, payload, headers, base)

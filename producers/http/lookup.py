@@ -1,0 +1,66 @@
+"""What can be asked: one URL, and how the sites stand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from producers.http.access import Gate
+from producers.http.answer import answer
+from producers.http.intake import Intake
+from producers.http.problem import Problem
+from sitemap_store.errors import Refused
+from sitemap_store.store import Found
+from sitemap_store.urls import normalise
+from sitemap_store.w3c import format_instant
+
+Status = Callable[[str], Mapping[str, Any]]
+"""How one site stands (`sitemapd status`)."""
+
+
+async def get_url(request: Request, intake: Intake) -> Response:
+    """One URL's entry, source and place, events that wait included. Raises Problem (400, 404, 422)."""
+    asked = request.query_params.get("loc")
+    if asked is None:
+        raise Problem(400, "query", "Name the URL: …/urls?loc=https://…, %-encoded.")
+    store = intake.sink.store
+    try:
+        loc = normalise(asked, store.site.rules).loc
+    except Refused as refused:
+        raise Problem(
+            422, refused.rule, refused.detail.encode("utf-8", "backslashreplace").decode()
+        ) from refused
+    found = await intake.run(lambda: store.find(loc))
+    if found is None:
+        raise Problem(404, "not-listed", f"{loc} is not listed.")
+    return answer(described(found))
+
+
+async def get_status(request: Request, gate: Gate, intakes: Mapping[str, Intake], status: Status) -> Response:
+    """How each site that the token may see stands. Raises Problem (401)."""
+    sites = {}
+    for name in gate.visible(request):
+        sites[name] = await intakes[name].run(partial(status, name))
+    return answer({"sites": sites})
+
+
+def described(found: Found) -> dict[str, object]:
+    """What is known of a URL, as JSON."""
+    entry = found.entry
+    return {
+        "loc": entry.loc,
+        "lastmod": entry.lastmod or None,
+        "changefreq": entry.changefreq or None,
+        "priority": entry.priority or None,
+        "ext": json.loads(entry.ext) if entry.ext else {},
+        "at": format_instant(entry.at),
+        "source": entry.source or None,
+        "section": found.section,
+        "shard": found.shard,
+        "file": found.file or None,
+    }

@@ -1,0 +1,165 @@
+"""Webhook mappings: rules that make events of another system's JSON.
+
+A rule looks at the payload (`when`), picks what it is about (`each`, `match`) and fills templates::
+
+    each = "/commits/*/added/*"        match = "content/(.+)[.]md"
+    op = "add"                         loc = "/{1}/"
+
+In a template `{/a/b}` is a JSON Pointer into the payload, `{.}` and `{./a}` into what `each` picked, `{1}` a
+group of `match`. What one element gives comes before what the next one does, whatever the order of the rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urljoin
+
+from producers.http.pointer import MISSING, Pointer, each, follow, pointer
+from sitemap_store.errors import Refused
+
+EVENTS_MAX: Final = 10_000
+"""Events of one webhook."""
+ANY: Final = "*"
+"""In `when`: whatever it is, if it is there."""
+
+_REFERENCE: Final = re.compile(r"\{([^{}]*)\}")
+
+
+class Reference(NamedTuple):
+    """One `{…}`: where it looks ("payload", "item", "group"), and what for."""
+
+    where: str
+    path: Pointer
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Literal texts and references in turn."""
+
+    parts: tuple[str | Reference, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Template:
+        """Read a template. Raises ValueError."""
+        literals = _REFERENCE.split(text)
+        parts = [part if n % 2 == 0 else _reference(part) for n, part in enumerate(literals)]
+        if any(isinstance(part, str) and ("{" in part or "}" in part) for part in parts):
+            raise ValueError(f"{text!r} has a brace without its other half")
+        return cls(tuple(part for part in parts if part != ""))
+
+    @property
+    def groups(self) -> int:
+        """The highest group that it refers to."""
+        numbers = [int(p.path[0]) for p in self.parts if isinstance(p, Reference) and p.where == "group"]
+        return max(numbers, default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """How a part of a payload becomes events."""
+
+    op: str
+    loc: Template
+    when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """JSON Pointer, or name of a header → the values that it may have."""
+    each: Pointer = ()
+    match: re.Pattern[str] | None = None
+    others: Mapping[str, Template] = field(default_factory=dict)
+    """Templates of lastmod, changefreq, priority, at."""
+
+
+class _Scope(NamedTuple):
+    payload: Any
+    item: Any
+    groups: tuple[str | None, ...]
+
+
+def items(
+    rules: tuple[Rule, ...], payload: Any, headers: Mapping[str, str], base: str
+) -> list[dict[str, Any] | Refused]:
+    """The wire events of a payload, or refusals where something that a URL needs is missing.
+
+    A `loc` that begins with / is on the host of `base`. At most EVENTS_MAX and one more are made.
+    """
+    found: list[tuple[int, int, tuple[int, ...], dict[str, Any] | Refused]] = []
+    for number, rule in enumerate(rules):
+        if not _holds(rule, payload, headers):
+            continue
+        for places, item in each(payload, rule.each):
+            groups: tuple[str | None, ...] = ()
+            if rule.match is not None:
+                matched = rule.match.fullmatch(item) if isinstance(item, str) else None
+                if matched is None:
+                    continue
+                groups = matched.groups()
+            made = _event(rule, _Scope(payload, item, groups), base)
+            found.append((places[0] if places else -1, number, places, made))
+            if len(found) > EVENTS_MAX:
+                break
+    found.sort(key=lambda row: row[:3])
+    return [made for *_, made in found]
+
+
+def _holds(rule: Rule, payload: Any, headers: Mapping[str, str]) -> bool:
+    for place, values in rule.when.items():
+        value = follow(payload, pointer(place)) if place.startswith("/") else headers.get(place, MISSING)
+        present = value is not MISSING and value is not None
+        if not any(
+            (present and wanted == ANY) or (type(value) is type(wanted) and value == wanted)
+            for wanted in values
+        ):
+            return False
+    return True
+
+
+def _event(rule: Rule, scope: _Scope, base: str) -> dict[str, Any] | Refused:
+    try:
+        loc = _fill(rule.loc, scope, encode=True)
+    except Refused as refused:
+        return refused
+    event: dict[str, Any] = {"op": rule.op, "loc": urljoin(base, loc) if loc.startswith("/") else loc}
+    for name, template in rule.others.items():
+        if rule.op != "delete" or name == "at":
+            try:
+                event[name] = _fill(template, scope, encode=False)
+            except Refused:
+                continue  # a date that the payload doesn't give is a date that is not known
+    return event
+
+
+def _fill(template: Template, scope: _Scope, *, encode: bool) -> str:
+    parts = [part if isinstance(part, str) else _value(part, scope) for part in template.parts]
+    if not encode or len(parts) == 1:
+        return "".join(parts)
+    return "".join(
+        text if isinstance(part, str) else quote(text, safe="/", errors="surrogatepass")
+        for part, text in zip(template.parts, parts, strict=True)
+    )
+
+
+def _value(reference: Reference, scope: _Scope) -> str:
+    value: Any
+    if reference.where == "group":
+        value = scope.groups[int(reference.path[0]) - 1]
+    else:
+        value = follow(scope.payload if reference.where == "payload" else scope.item, reference.path)
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    detail = f"The payload has no text at {{{reference.text}}}, which the mapping needs."
+    raise Refused(loc="", rule="mapping", detail=detail)
+
+
+def _reference(text: str) -> Reference:
+    if text.isdecimal() and text.isascii() and 1 <= int(text) <= 99:
+        return Reference("group", (text,), text)
+    if text == "." or text.startswith("./"):
+        return Reference("item", pointer(text[1:]), text)
+    if text.startswith("/"):
+        return Reference("payload", pointer(text), text)
+    raise ValueError(f"{{{text}}} is none of {{/pointer}}, {{./pointer}} and {{1}}")

@@ -1,0 +1,106 @@
+"""`PUT /v1/sites/{site}/sources/{source}`: all that a source has; the difference becomes events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from producers.http.access import Token
+from producers.http.answer import answer
+from producers.http.batch import batches, read
+from producers.http.body import Body, Caps
+from producers.http.events import speaks_for
+from producers.http.intake import Intake
+from producers.http.outcome import Outcome
+from producers.http.parse import Raw, splitter
+from producers.http.problem import Problem
+from producers.sync import Desired, TooManyDeletes
+from sitemap_store.errors import Refused
+from sitemap_store.events import Event
+from sitemap_store.site import Site
+from sitemap_store.wire import check
+
+LONGEST_S: Final = 3600.0
+"""Seconds that comparing may take."""
+
+
+class Sources:
+    """The syncs of one site: one at a time for each source."""
+
+    def __init__(self) -> None:
+        self._busy: set[str] = set()
+
+    async def put(
+        self, request: Request, body: Body, token: Token, source: str, intake: Intake, caps: Caps
+    ) -> Response:
+        """Sync a source with the list in the body. Raises Problem."""
+        speaks_for(token, source)
+        accept = _flag(request, "accept_deletes")
+        split = splitter(request.headers.get("content-type"), lines_only=True)
+        if source in self._busy:
+            detail = f"Another sync of the source {source} is under way."
+            raise Problem(409, "busy", detail, headers={"Retry-After": "5"})
+        self._busy.add(source)
+        desired = await asyncio.to_thread(Desired)
+        try:
+            began = await intake.look()
+            site, outcome = intake.sink.store.site, Outcome()
+            async for batch in batches(body.pieces(caps.sync), split):
+                refused = await intake.run(partial(_take, desired, batch, site, source, began))
+                for line, error in refused:
+                    outcome.refuse(line, error)
+                if refused:
+                    await intake.reject([error for _, error in refused], source)
+            apply = partial(desired.apply, intake.sink, source, at=began, accept_deletes=accept)
+            synced = await intake.run(apply, patience=LONGEST_S)
+        except TooManyDeletes as error:
+            detail = (
+                f"{str(error).partition(':')[0]}: send it again with ?accept_deletes=true if they are meant."
+            )
+            more = {"listed": error.listed, "deletes": error.deletes}
+            raise Problem(409, "mass-delete", detail, more=more) from error
+        finally:
+            self._busy.discard(source)
+            desired.__exit__(None, None, None)
+        return answer({**synced._asdict(), "refused": outcome.body()["refused"]}, 202)
+
+
+def _take(
+    desired: Desired, batch: Sequence[Raw], site: Site, source: str, now: int
+) -> list[tuple[int, Refused]]:
+    refusals: list[tuple[int, Refused]] = []
+    events: list[Event] = []
+    for line, text in batch:
+        try:
+            events.append(check(_wanted(read(text, strict=False), source), site, now, source=source).event)
+        except Refused as refused:
+            refusals.append((line, refused))
+            desired.keep(refused.loc)
+    desired.want(events)
+    return refusals
+
+
+def _wanted(item: Any, source: str) -> Any:
+    """A line of the list as an add. Raises Refused for what a list can't say."""
+    if not isinstance(item, dict):
+        return item
+    loc = item.get("loc")
+    loc = loc if isinstance(loc, str) else ""
+    if item.get("op", "add") != "add":
+        detail = "A list says what there is: leave the op out, and leave out what is deleted."
+        raise Refused(loc=loc, rule="op", detail=detail)
+    if (item.get("source") or source) != source:
+        raise Refused(loc=loc, rule="source", detail=f"The list is the source {source}'s: name no other.")
+    return {**item, "op": "add"}
+
+
+def _flag(request: Request, name: str) -> bool:
+    value = request.query_params.get(name, "false").lower()
+    if value not in ("true", "false", "1", "0"):
+        raise Problem(400, "query", f"{name} is true or false.")
+    return value in ("true", "1")

@@ -1,0 +1,258 @@
+"""What a site counted: for the status page, the metrics and `sitemapd status`. Reads only (but `note_producer`).
+
+The scripts count; the keys are in `sitemap_store.keys`. A site's numbers are those of its partitions
+together. All raise Unavailable when Redis is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, cast
+
+import redis
+
+from sitemap_store.connection import translated
+from sitemap_store.store import Store
+
+LAG_BOUNDS_MS = (
+    *(10, 25, 50, 75, 100, 150, 200, 250, 300, 400, 500, 750),
+    *(1000, 1500, 2000, 3000, 5000, 7500, 10000, 15000, 30000, 60000, 300000),
+)
+"""The upper bounds of the lag histograms; `LAGS` in common.lua is the same list."""
+MINUTES = 60
+FORGET_MS = 7 * 24 * 3600 * 1000
+"""How long a producer that says nothing any more is remembered."""
+SLICE = 500
+"""Index files or shards that are read in one go."""
+
+
+class Totals(NamedTuple):
+    """What was counted since the site began."""
+
+    stats: Mapping[str, int]
+    """add, update, delete, refused, rewrites, index_rewrites, bytes, released, expired."""
+    accepted: Mapping[tuple[str, str], int]
+    """(op, source) → accepted events; "" is no source."""
+    refused: Mapping[str, int]
+    """source → refused events."""
+    refusals: Mapping[str, int]
+    """rule → refused events."""
+    lag: Mapping[str, Lag]
+    """"shard" and "index" → how long changes waited until that file was published."""
+
+
+class Lag(NamedTuple):
+    """How often a publish's oldest event had waited how long."""
+
+    counts: tuple[int, ...]
+    """For each of LAG_BOUNDS_MS those of at most that and more than the bound before; then the rest."""
+    total_ms: int
+
+    def quantile(self, share: float) -> float | None:
+        """The lag in ms that `share` (0 to 1) of the publishes stayed under, within its bounds; None without any."""
+        rank, seen, low = share * sum(self.counts), 0, 0
+        if not sum(self.counts):
+            return None
+        for count, bound in zip(self.counts, LAG_BOUNDS_MS, strict=False):
+            if count and seen + count >= rank:
+                return low + (bound - low) * (rank - seen) / count
+            seen, low = seen + count, bound
+        return float(LAG_BOUNDS_MS[-1])
+
+
+class Minute(NamedTuple):
+    """One minute's numbers."""
+
+    minute: int
+    """Since 1970."""
+    events: int
+    refused: int
+    rewrites: int
+
+
+class ShardRow(NamedTuple):
+    """A published shard, as the index lists it."""
+
+    section: str
+    number: int
+    lastmod: int
+    file: str
+    due: bool
+
+
+class Published(NamedTuple):
+    """One rewrite that changed a file."""
+
+    cursor: str
+    """Give it to `feed` to get what came after."""
+    file: str
+    section: str
+    urls: int
+    events: int
+    bytes: int
+    lag_ms: int
+    at: int
+    gone: bool
+    """The shard has become empty, and its file goes."""
+
+
+def totals(store: Store) -> Totals:
+    """What the site counted since it began."""
+    stats: Counter[str] = Counter()
+    events: Counter[str] = Counter()
+    rules: Counter[str] = Counter()
+    lag: Counter[str] = Counter()
+    with translated(), store.client.pipeline(transaction=False) as pipe:
+        for partition in store.partitions:
+            for name in ("stats", "events", "refusals", "lag"):
+                pipe.hgetall(f"{partition.prefix}:{name}")
+        answers = pipe.execute()
+    for place, into in enumerate((stats, events, rules, lag)):
+        for answer in answers[place::4]:
+            into.update(_counts(answer))
+    stats.pop("published", None)
+    accepted: dict[tuple[str, str], int] = {}
+    refused: dict[str, int] = {}
+    for name, count in events.items():
+        op, _, source = name.partition(" ")
+        if op == "refused":
+            refused[source] = count
+        else:
+            accepted[op, source] = count
+    return Totals(stats, accepted, refused, rules, {kind: _lag(lag, kind) for kind in ("shard", "index")})
+
+
+def last_hour(store: Store, now: int) -> tuple[tuple[Minute, ...], Lag]:
+    """The last 60 minutes, the running one last, and the lags of the shards published in them."""
+    last = now // 60_000
+    numbers = range(last - MINUTES + 1, last + 1)
+    with translated(), store.client.pipeline(transaction=False) as pipe:
+        for minute in numbers:
+            for partition in store.partitions:
+                pipe.hgetall(f"{partition.prefix}:min:{minute}")
+        answers = iter(pipe.execute())
+    rows, lag = [], Counter[str]()
+    for minute in numbers:
+        row: Counter[str] = Counter()
+        for _ in store.partitions:
+            row.update(_counts(next(answers)))
+        rows.append(Minute(minute, row["events"], row["refused"], row["rewrites"]))
+        lag.update({name: count for name, count in row.items() if name.startswith("lag ")})
+    return tuple(rows), _lag(lag, "lag")
+
+
+def shards(store: Store) -> Iterator[ShardRow]:
+    """The published shards, an index file at a time and in no order; memory is one index file."""
+    for partition in store.partitions:
+        with translated(), store.client.pipeline(transaction=False) as pipe:
+            pipe.zrange(f"{partition.prefix}:due", 0, -1)
+            pipe.hkeys(f"{partition.prefix}:index_sizes")
+            due, files = pipe.execute()
+        waiting = set(due)
+        for k in sorted(files, key=int):
+            with translated():
+                listed: Any = store.client.hgetall(f"{partition.prefix}:idx:{int(k)}")
+            for shard, line in listed.items():
+                section, number, lastmod, file = line.decode().split(" ")
+                yield ShardRow(section, int(number), int(lastmod), file, shard in waiting)
+
+
+def feed(store: Store, *, after: str = "", limit: int = 20) -> list[Published]:
+    """The last `limit` rewrites, oldest first; only those after a cursor when one is given."""
+    places = dict(zip(store.partitions, after.split(","), strict=False)) if _is_cursor(after) else {}
+    with translated(), store.client.pipeline(transaction=False) as pipe:
+        for partition in store.partitions:
+            low = places.get(partition)
+            pipe.xrevrange(f"{partition.prefix}:feed", "+", f"({low}" if low else "-", count=limit)
+        answers = pipe.execute()
+    at = [places.get(partition, "0-0") for partition in store.partitions]
+    found = sorted(
+        (tuple(map(int, entry.decode().split("-"))), place, entry.decode(), fields)
+        for place, rows in enumerate(answers)
+        for entry, fields in rows
+    )
+    entries = []
+    for _, place, entry, fields in found:
+        at[place] = entry
+        row = {name.decode(): value.decode() for name, value in fields.items()}
+        entries.append(
+            Published(
+                ",".join(at),
+                row["file"],
+                row["section"],
+                *(int(row[name]) for name in ("urls", "events", "bytes", "lag", "at")),
+                gone=row["gone"] == "1",
+            )
+        )
+    return entries[-limit:]
+
+
+def note_producer(store: Store, source: str, how: Mapping[str, object]) -> None:
+    """Note how a source's watcher or relay stands; those that have long said nothing are forgotten."""
+    key, now = f"{store.partitions[0].prefix}:producers", store.now()
+    with translated():
+        store.client.hset(key, source, json.dumps({**how, "seen": now}, default=str))
+    for name, known in producers(store).items():
+        if known["seen"] < now - FORGET_MS:
+            with translated():
+                store.client.hdel(key, name)
+
+
+def producers(store: Store) -> dict[str, dict[str, Any]]:
+    """source → how its watcher or relay stood when it was last heard of (`seen`, epoch ms)."""
+    with translated():
+        rows: Any = store.client.hgetall(f"{store.partitions[0].prefix}:producers")
+    return {name.decode(): json.loads(value) for name, value in sorted(rows.items())}
+
+
+class Server(NamedTuple):
+    """The state's Redis."""
+
+    version: str
+    used_bytes: int
+    max_bytes: int
+    """0: no bound."""
+    policy: str | None
+    """maxmemory-policy; None where the server does not tell."""
+    append_only: bool | None
+    writes_fine: bool
+    """Its last write of the append-only file went well."""
+
+    @property
+    def safe(self) -> bool:
+        """Whether it keeps what it is told, as far as it tells."""
+        return self.policy in (None, "noeviction") and self.append_only is not False and self.writes_fine
+
+
+def server(client: redis.Redis) -> Server:
+    """How the state's Redis stands."""
+    with translated():
+        info = cast("dict[str, Any]", client.info())
+    append_only = info.get("aof_enabled")
+    policy = info.get("maxmemory_policy")
+    return Server(
+        str(info.get("valkey_version") or info.get("redis_version", "")),
+        int(info.get("used_memory", 0)),
+        int(info.get("maxmemory", 0)),
+        str(policy) if policy is not None else None,
+        bool(append_only) if append_only is not None else None,
+        info.get("aof_last_write_status", "ok") == "ok",
+    )
+
+
+def _is_cursor(text: str) -> bool:
+    return bool(text) and all(
+        part.replace("-", "", 1).isascii() and part.replace("-", "", 1).isdigit() and len(part) < 40
+        for part in text.split(",")
+    )
+
+
+def _counts(flat: Mapping[bytes, bytes]) -> dict[str, int]:
+    return {name.decode(): int(value) for name, value in flat.items()}
+
+
+def _lag(counts: Mapping[str, int], kind: str) -> Lag:
+    names = [f"{kind} {bound}" for bound in LAG_BOUNDS_MS] + [f"{kind} inf"]
+    return Lag(tuple(counts.get(name, 0) for name in names), counts.get(f"{kind} sum", 0))

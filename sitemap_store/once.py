@@ -1,0 +1,62 @@
+"""Idempotency keys: a request that is sent again is answered as the first time, for a day.
+
+1. A key is taken before anything is appended and gets the answer when all of it is. What was cut off in
+   between may be sent again with the same key.
+2. Then its events are appended once more. They count as having happened when the key was first seen, so
+   they can't undo what others said of their URLs meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, Literal, NamedTuple
+
+from sitemap_store.connection import translated
+from sitemap_store.store import Store
+
+HOLD_MS: Final = 120_000
+"""How long a request that was cut off without a word keeps its key."""
+KEPT_MS: Final = 24 * 3600 * 1000
+
+
+class Taken(NamedTuple):
+    """What asking for a key came to."""
+
+    state: Literal["new", "again", "busy", "done"]
+    first: int = 0
+    """When it was first seen, in epoch milliseconds ("new", "again")."""
+    answer: bytes = b""
+    """What `done` was given ("done")."""
+
+
+class Once:
+    """One request's idempotency key. Raises Unavailable when Redis is."""
+
+    def __init__(self, store: Store, *names: str) -> None:
+        self._partition = store.partitions[0]
+        # Lengths, so that no two lists of names look alike.
+        text = "".join(f"{len(name)} {name}" for name in names)
+        self._digest = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+    def take(self) -> Taken:
+        """Hold the key, unless another request has it or is done with it."""
+        state, found = self._partition.once(self._digest, HOLD_MS, KEPT_MS)
+        match state:
+            case b"done":
+                return Taken("done", answer=found)
+            case b"busy":
+                return Taken("busy")
+            case _:
+                return Taken("new" if state == b"new" else "again", first=int(found))
+
+    def done(self, answer: bytes) -> None:
+        """Keep the answer for whoever sends the same again."""
+        self._set(b"d" + answer)
+
+    def release(self, first: int) -> None:
+        """Give the key back: the request may be sent again at once."""
+        self._set(b"p %d 0" % first)
+
+    def _set(self, value: bytes) -> None:
+        with translated():
+            self._partition.client.set(f"{self._partition.prefix}:once:{self._digest}", value, px=KEPT_MS)

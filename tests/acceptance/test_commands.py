@@ -1,0 +1,293 @@
+"""The commands beside a running worker: what they print, what they return, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from tests.acceptance.place import BASE, Place, add, delete, settings, update
+from tests.acceptance.until import until
+from tests.published import picture, published
+from tests.redis_server import RedisServer
+
+SECTIONS = '[sites.main.sections.blog]\nmatch = "/blog/**"\nchangefreq = "weekly"\npriority = 0.8\n'
+
+
+@pytest.fixture
+def shop(place: Place, each_redis_url: str) -> Place:
+    """Give a configured site without a worker, on Redis and on Valkey."""
+    place.configure(settings(each_redis_url, shard_size=10) + SECTIONS)
+    return place
+
+
+@pytest.fixture
+def plain(place: Place, redis_url: str) -> Place:
+    """Give a configured site without a worker, on whichever server there is."""
+    place.configure(settings(redis_url, shard_size=10) + SECTIONS)
+    return place
+
+
+def locs(place: Place) -> set[str]:
+    """The paths of the published URLs."""
+    return {loc.removeprefix(BASE) for loc in published(place.output)}
+
+
+def test_an_urls_life_by_hand(shop: Place) -> None:
+    """add, update, show, delete: each is published when `wait` returns, and `show` says what is known."""
+    worker = shop.worker()
+    said = shop.ok("push", "add", f"{BASE}a", f"{BASE}blog/x", "--lastmod", "2026-03-21", "--priority", "0.5")
+    assert said.out == "accepted 2, refused 0\n"
+    shop.wait()
+    assert published(shop.output) == {
+        f"{BASE}a": ("2026-03-21", None, "0.5"),
+        f"{BASE}blog/x": ("2026-03-21", "weekly", "0.5"),
+    }
+
+    shop.ok("push", "update", f"{BASE}blog/x", "--changefreq", "daily")
+    shop.wait()
+    assert published(shop.output)[f"{BASE}blog/x"] == ("2026-03-21", "daily", "0.5")
+    row = shop.ok("show", f"{BASE}blog/x", "--json").json
+    assert (row["loc"], row["lastmod"], row["changefreq"]) == (f"{BASE}blog/x", "2026-03-21", "daily")
+    assert (row["section"], row["source"]) == ("blog", None)
+    assert f"{BASE}blog/x" in (shop.output / row["file"]).read_text()
+    assert row["shard"] >= 1
+
+    shop.ok("push", "delete", f"{BASE}a", "--urgent")
+    shop.wait()
+    assert locs(shop) == {"blog/x"}
+    gone = shop.command("show", f"{BASE}a")
+    assert (gone.code, gone.out) == (1, "")
+    assert gone.err == f"sitemapd: {BASE}a is not listed\n"
+    assert shop.command("show", "https://elsewhere.example/").code == 1
+
+    assert shop.ok("robots").out == f"Sitemap: {BASE}sitemap.xml\n"
+    assert worker.stop() == 0
+
+
+def test_bulk_push_refuses_line_by_line(shop: Place) -> None:
+    """5,000 lines with bad ones among them: those are named by number, value and rule, the rest published."""
+    lines = [json.dumps(add(f"p/{n}", lastmod="2026-03-21")).encode() for n in range(4990)]
+    bad = {
+        7: (b'{"op": "add", "loc": ', "json"),
+        100: (json.dumps(add("x", lastmode="2026-03-21")).encode(), "field"),
+        1999: (json.dumps(add("x", lastmod="2026-13-01")).encode(), "lastmod"),
+        2000: (b'{"op": "add", "loc": "https://elsewhere.example/x"}', "location"),
+        2001: (json.dumps(add("x" * (1024 * 1024))).encode(), "too-large"),
+        3000: (b'["add"]', "event"),
+        3001: (b'{"op": "upsert", "loc": "https://shop.example.com/x"}', "op"),
+        4000: (b'{"op": "add", "loc": "/relative"}', ""),
+        4001: (b"\xff\xfe", "json"),
+        5000: (json.dumps(add("x", priority=1.5)).encode(), "priority"),
+    }
+    for number, (line, _rule) in bad.items():
+        lines.insert(number - 1, line)
+    stdin = b"\n".join(lines)
+    assert len(lines) == 5000
+
+    result = shop.command("push", "-", "--json", stdin=stdin)
+    assert result.code == 1
+    said = result.json
+    assert (said["accepted"], said["refused"]) == (4990, 10)
+    assert [row["line"] for row in said["refusals"]] == list(bad)
+    for row in said["refusals"]:
+        assert row["rule"]
+        assert row["detail"].endswith(".")
+        assert bad[row["line"]][1] in ("", row["rule"]), row
+
+    again = shop.command("push", "-", stdin=stdin)
+    assert (again.code, again.out) == (1, "accepted 4990, refused 10\n")
+    assert [line.split(":")[0] for line in again.err.splitlines()] == [f"line {number}" for number in bad]
+    assert again.err.splitlines()[2].endswith("[lastmod]")
+
+    timed_out = shop.command("wait", "--timeout", "0.5")
+    assert timed_out.code == 1, "no worker runs"
+    assert "sitemapd: after 0.5 s" in timed_out.err
+    assert not list(shop.output.glob("*")) if shop.output.exists() else True
+
+    worker = shop.worker()
+    shop.wait()
+    assert locs(shop) == {f"p/{n}" for n in range(4990)}
+    assert worker.stop() == 0
+
+    rows = shop.ok("rejected", "--json", "--limit", "10").json
+    assert {row["rule"] for row in rows} == {row["rule"] for row in said["refusals"]}
+    assert "2026-13-01" in shop.ok("rejected").out
+
+
+def test_status_tells_each_site_and_section(plain: Place) -> None:
+    """The JSON has every number that a script would ask for, before and after publishing."""
+    plain.events(*[add(f"p/{n}") for n in range(25)], *[add(f"blog/{n}") for n in range(3)])
+    before = plain.ok("status", "--json").json["sites"]["main"]
+    assert before["unfolded_events"] == 28
+    assert before["due_shards"] == 4
+    assert (before["workers"], before["last_published"]) == (0, None)
+
+    worker = plain.worker(processes=3)
+    plain.wait()
+    plain.events(add("bad", priority=2), code=1)
+    site = until(
+        lambda: next(
+            (row for row in [plain.ok("status", "--json").json["sites"]["main"]] if row["workers"] == 3), None
+        ),
+        within=10,
+        what="three workers are alive",
+    )
+    assert (site["urls"], site["shards"], site["refused"]) == (28, 4, 1)
+    assert (site["due_shards"], site["unfolded_events"], site["waiting_ms"]) == (0, 0, 0)
+    assert site["last_published"] >= "2026"
+    assert site["redis_bytes_per_url"] > 0
+    assert {name: (row["urls"], row["shards"]) for name, row in site["sections"].items()} == {
+        "blog": (3, 1),
+        "pages": (25, 3),
+    }
+    assert all(row["last_published"] <= site["last_published"] for row in site["sections"].values())
+    assert "28 URLs in 4 shards" in plain.ok("status").out
+    assert worker.stop() == 0
+
+
+def test_rebuild_repairs_what_was_tampered_with_and_nothing_else(plain: Place) -> None:
+    """A changed, a lost and a cut file come back as they were; no other byte, mtime or inode moves."""
+    worker = plain.worker()
+    plain.events(*[add(f"p/{n}") for n in range(60)])
+    plain.wait()
+    before = picture(plain.output)
+    changed, lost, cut = (plain.output / f"sitemap-pages-{n}.xml" for n in (1, 3, 5))
+    changed.write_bytes(changed.read_bytes().replace(b"p/1<", b"p/evil<"))
+    lost.unlink()
+    cut.write_bytes(cut.read_bytes()[:100])
+
+    assert "6 shards" in plain.ok("rebuild").out
+    plain.wait()
+    after = picture(plain.output)
+    assert {name: data for name, (data, _, _) in after.items()} == {
+        name: data for name, (data, _, _) in before.items()
+    }
+    touched = {name for name in after if after[name] != before[name]}
+    assert touched == {changed.name, lost.name, cut.name}
+    assert worker.stop() == 0
+
+
+def test_doctor_finds_what_is_wrong(plain: Place) -> None:
+    """Exit 1 without a worker, 0 with one; as JSON it is a list of findings."""
+    alone = plain.command("doctor")
+    assert alone.code == 1
+    assert "WRONG workers of main" in alone.out
+    worker = plain.worker()
+    until(lambda: plain.command("doctor").code == 0, within=15, what="doctor finds nothing wrong")
+    findings = plain.ok("doctor", "--json").json
+    assert all(finding["fine"] for finding in findings)
+    assert {"redis", "output of main", "state of main", "workers of main"} <= {
+        finding["what"] for finding in findings
+    }
+    assert worker.stop() == 0
+
+
+def test_everything_works_from_the_file_that_init_writes(place: Place) -> None:
+    """`init`, then `run` and the other commands, with no edit in between; a second `init` overwrites nothing."""
+    assert "Wrote sitemapd.toml" in place.ok("init", "--base-url", BASE).out
+    assert "--force" in place.command("init", "--base-url", "https://other.example/").refusal()
+    run = place.service("run", "--port", "0")
+    run.says("Serving at ")
+    place.ok("push", "add", f"{BASE}a")
+    place.wait()
+    assert locs(place) == {"a"}
+    assert place.ok("status").out.startswith("main: 1 URLs in 1 shards")
+    assert run.stop() == 0
+    no_more = place.command("push", "add", f"{BASE}b")
+    assert "start `sitemapd run`" in no_more.refusal()
+
+
+class TestEmptiedRedis:
+    """Redis comes up empty while the output is full."""
+
+    def test_a_running_worker_publishes_nothing_near_empty(
+        self, plain: Place, any_redis: RedisServer
+    ) -> None:
+        """An event that arrives changes no file; the log and `doctor` name `restore`, after which all is there."""
+        worker = plain.worker()
+        plain.events(*[add(f"p/{n}", lastmod="2026-03-21") for n in range(35)], *[add("blog/a")])
+        plain.wait()
+        before = picture(plain.output)
+        any_redis.flush()
+        plain.events(add("p/new"), delete("p/3"))
+        line = worker.says("[publish_postponed")
+        assert "sitemapd restore" in line
+        assert plain.command("wait", "--timeout", "1").code == 1
+        assert picture(plain.output) == before
+        assert "restore" in plain.command("doctor").out
+
+        assert "Restored 36 URLs in 5 shards" in plain.ok("restore").out
+        plain.wait()
+        expected = {f"p/{n}" for n in range(35) if n != 3} | {"blog/a", "p/new"}
+        assert locs(plain) == expected
+        kept = {name for name, state in picture(plain.output).items() if before.get(name) == state}
+        assert len(kept) >= 3, "shards without an event stay as they are"
+        assert plain.command("restore").code == 1, "there is nothing to restore any more"
+        assert worker.stop() == 0
+
+    def test_a_worker_does_not_start(self, plain: Place, any_redis: RedisServer) -> None:
+        """`worker` exits 2 and says how to go on; `restore` does, and the next start rewrites nothing."""
+        worker = plain.worker()
+        plain.events(*[add(f"p/{n}") for n in range(12)])
+        plain.wait()
+        assert worker.stop() == 0
+        before = picture(plain.output)
+        any_redis.flush()
+
+        sentence = plain.command("worker").refusal()
+        assert "sitemapd restore" in sentence
+        assert "--discard" in sentence
+        assert picture(plain.output) == before
+        plain.ok("restore")
+        worker = plain.worker()
+        plain.wait()
+        assert picture(plain.output) == before
+        plain.events(update("p/3", lastmod="2026-03-21"))
+        plain.wait()
+        assert locs(plain) == {f"p/{n}" for n in range(12)}
+        assert worker.stop() == 0
+
+    def test_the_old_tree_may_go(self, plain: Place, any_redis: RedisServer) -> None:
+        """`restore --discard` lets it go: what was pushed since is published in its place."""
+        worker = plain.worker()
+        plain.events(*[add(f"p/{n}") for n in range(12)])
+        plain.wait()
+        assert worker.stop() == 0
+        any_redis.flush()
+        plain.events(add("p/new"), add("p/3"))
+        assert "restore" in plain.command("worker").refusal()
+        assert "Removed 3 old files" in plain.ok("restore", "--discard").out
+        worker = plain.worker()
+        plain.wait()
+        assert locs(plain) == {"p/new", "p/3"}
+        assert worker.stop() == 0
+
+
+def test_output_that_was_emptied_is_published_again(plain: Place) -> None:
+    """With the state there and the output gone, a start renders everything again."""
+    worker = plain.worker()
+    plain.events(*[add(f"p/{n}") for n in range(12)])
+    plain.wait()
+    assert worker.stop() == 0
+    shutil.rmtree(plain.output)
+    worker = plain.worker()
+    assert worker.count("[republish") == 1
+    plain.wait()
+    assert locs(plain) == {f"p/{n}" for n in range(12)}
+    assert worker.stop() == 0
+
+
+def test_usage_errors_exit_2(plain: Place) -> None:
+    """A wrong option or operation is a usage error, without a traceback."""
+    for command in (
+        ["push", "upsert", BASE],
+        ["push", "add"],
+        ["push", "-", BASE],
+        ["nonsense"],
+        ["wait", "--x"],
+    ):
+        result = plain.command(*command)
+        assert result.code == 2, command
+        assert result.err

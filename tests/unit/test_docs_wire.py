@@ -1,0 +1,107 @@
+"""docs/wire-format.md says what the code does: fields, examples, rules, records, jobs."""
+
+import ast
+import io
+import json
+from typing import Final
+
+import pytest
+
+from sitemap_store.errors import Refused
+from sitemap_store.events import encode
+from sitemap_store.site import Site
+from sitemap_store.wire import FIELDS, OPS, QUEUE, check
+from sitemapd.build import build_site
+from sitemapd.commands.push import LINE_MAX, read_lines
+from sitemapd.settings import SiteSettings
+from tests import markdown
+from tests.markdown import ROOT, plain
+from worker.jobs import ALLOWED
+
+NOW: Final = 1_790_000_000_000
+SHOP: Final = "https://shop.example.com/"
+WIRE: Final = markdown.doc("wire-format.md")
+RULES: Final = [(plain(row[0]), row[2][1:-1]) for row in markdown.table(WIRE, "rule")]
+BY_HAND: Final = {
+    "too-large": (SHOP, " " * LINE_MAX + "{}"),
+    "too-long": (
+        SHOP,
+        json.dumps({"op": "add", "loc": SHOP.ljust(2048, "a")}),
+    ),
+    "too-short": ("http://a.b/", '{"op":"add","loc":"http://a.b/"}'),
+}
+"""The base and the line for rules whose example is too long for a page, or is of another site."""
+
+
+def shop(base: str = SHOP) -> Site:
+    """Return the site of the examples."""
+    return build_site("shop", SiteSettings.model_validate({"base_url": base, "output": "public"}))
+
+
+def test_event_fields_are_as_documented() -> None:
+    """docs/wire-format.md lists each field of an event, in order."""
+    assert [plain(row[0]) for row in markdown.table(WIRE, "field")] == list(FIELDS)
+
+
+@pytest.mark.parametrize("block", markdown.blocks(WIRE, "json"))
+def test_events_of_the_page_are_accepted(block: str) -> None:
+    """An event shown as JSON keeps every rule, with nothing changed or left out."""
+    assert check(json.loads(block), shop(), NOW).warnings == ()
+
+
+def test_lines_of_the_page_are_accepted() -> None:
+    """A line shown as NDJSON is read and keeps every rule."""
+    (block,) = markdown.blocks(WIRE, "ndjson")
+    lines = list(read_lines(io.BytesIO(block.encode())))
+    assert [check(line.item, shop(), NOW).event.op for line in lines] == list(OPS)
+
+
+@pytest.mark.parametrize(("rule", "example"), RULES, ids=[rule for rule, _ in RULES])
+def test_each_rule_refuses_its_example(rule: str, example: str) -> None:
+    """The example of a rule is refused by that rule and no other."""
+    base, line = BY_HAND.get(rule, (SHOP, example))
+    (read,) = read_lines(io.BytesIO(line.encode()))
+    refused = read.item
+    if not isinstance(refused, Refused):
+        with pytest.raises(Refused) as caught:
+            check(read.item, shop(base), NOW)
+        refused = caught.value
+    assert refused.rule == rule
+
+
+def test_no_rule_is_missing() -> None:
+    """Each code that a refusal is given in the code has its row."""
+    found = set()
+    for path in (*(ROOT / "sitemap_store").glob("*.py"), ROOT / "sitemapd" / "commands" / "push.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call):
+                found |= rules_of(node)
+    assert {"json", "location", "lastmod", "urgent"} <= found  # each of the ways that they are given
+    assert found <= {rule for rule, _ in RULES}
+
+
+def rules_of(call: ast.Call) -> set[str]:
+    """Return the rule codes that a call gives as text."""
+    given: list[ast.expr] = [word.value for word in call.keywords if word.arg == "rule"]
+    function = call.func.id if isinstance(call.func, ast.Name) else ""
+    if function == "_refused" and len(call.args) == 3:
+        given.append(call.args[1])
+    if function == "_wrong":
+        given.append(call.args[0])
+    return {str(each.value) for each in given if isinstance(each, ast.Constant)}
+
+
+def test_records_are_as_documented() -> None:
+    """An event of the table is kept in the log as the record beside it."""
+    rows = markdown.table(WIRE, "event")
+    assert rows
+    for event, record in rows:
+        checked = check(json.loads(plain(event)), shop(), NOW).event
+        assert encode(checked).replace("\t", "⇥") == plain(record)
+
+
+def test_jobs_are_as_documented() -> None:
+    """The queue and the jobs' dotted names are those that a worker listens on and runs."""
+    text = markdown.under(WIRE, "RQ jobs")
+    assert {plain(row[0]) for row in markdown.table(text, "job")} == set(ALLOWED)
+    assert f"The queue is `{QUEUE}`" in text
