@@ -85,6 +85,10 @@ class Desired:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the disk back."""
         self._db.close()
 
     def want(self, events: Iterable[Event]) -> None:

@@ -24,9 +24,9 @@ KEYS: Final = (
         "state",
         "hash",
         "id, partitions, looks (digest of the settings that files depend on), buckets, seats, "
-        "next (last shard id), logged (unfolded events), index_hint, restoring",
+        "next (last shard id), logged (unfolded events), index_hint, restoring, site (what producers must know)",
         "every script",
-        "9 fields",
+        "10 fields",
     ),
     Key(
         "d:<bucket>",

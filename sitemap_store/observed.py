@@ -1,4 +1,4 @@
-"""What a site counted: for the status page, the metrics and `sitemapd status`. Reads only (but `note_producer`).
+"""What a site counted: for the status page, the metrics and `sitemapd status`.
 
 The scripts count; the keys are in `sitemap_store.keys`. A site's numbers are those of its partitions
 together. All raise Unavailable when Redis is.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import redis
 
@@ -51,7 +51,7 @@ class Lag(NamedTuple):
     total_ms: int
 
     def quantile(self, share: float) -> float | None:
-        """The lag in ms that `share` (0 to 1) of the publishes stayed under, within its bounds; None without any."""
+        """The ms that `share` (0 to 1) of the publishes stayed under, by the bounds; None without any."""
         rank, seen, low = share * sum(self.counts), 0, 0
         if not sum(self.counts):
             return None
@@ -182,8 +182,12 @@ def feed(store: Store, *, after: str = "", limit: int = 20) -> list[Published]:
                 ",".join(at),
                 row["file"],
                 row["section"],
-                *(int(row[name]) for name in ("urls", "events", "bytes", "lag", "at")),
-                gone=row["gone"] == "1",
+                int(row["urls"]),
+                int(row["events"]),
+                int(row["bytes"]),
+                int(row["lag"]),
+                int(row["at"]),
+                row["gone"] == "1",
             )
         )
     return entries[-limit:]
@@ -229,7 +233,7 @@ class Server(NamedTuple):
 def server(client: redis.Redis) -> Server:
     """How the state's Redis stands."""
     with translated():
-        info = cast("dict[str, Any]", client.info())
+        info = client.info()
     append_only = info.get("aof_enabled")
     policy = info.get("maxmemory_policy")
     return Server(

@@ -65,10 +65,11 @@ class Sections:
     overlap while neither is more specific.
     """
 
-    __slots__ = ("_match", "_sections", "default", "names")
+    __slots__ = ("_match", "_sections", "default", "names", "rules")
 
     def __init__(self, rules: Iterable[SectionRule], default: str = "pages") -> None:
         rules = tuple(rules)
+        self.rules: Final = rules
         self.default: Final = default
         self.names: Final = tuple(dict.fromkeys((*(rule.name for rule in rules), default)))
         for name in self.names:

@@ -6,13 +6,14 @@ method a script, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import redis
 
 from sitemap_store.connection import translated
+from sitemap_store.described import describe
 from sitemap_store.entries import digest
 from sitemap_store.keys import prefix
 from sitemap_store.scripts import Scripts
@@ -281,12 +282,32 @@ class Partition:
         lines = [f"{n} {rule} {source[:64]}".replace("\n", " ") for (rule, source), n in counts.items()]
         self._run("refuse", "\n".join(lines))
 
-    def recheck(self) -> int:
-        """Mark everything to be rendered again and compared with the output; how many shards."""
+    def recheck(self, present: Container[str] | None = None) -> int:
+        """Mark everything to be rendered again and compared with the output; how many shards.
+
+        `present` holds the names of the files that are at the output, where that is known: shards
+        whose files are not stay off the index until they are back.
+        """
         step, total = 500, 0
-        while marked := self._run("recheck", total, total + step - 1):
-            total += marked
+        while ids := self._shard_ids(total, step):
+            missing = [] if present is None else self._missing(ids, present)
+            self._run("recheck", " ".join(ids), " ".join(missing))
+            total += len(ids)
+        self._run("recheck", "", "")
         return total
+
+    def _shard_ids(self, start: int, count: int) -> list[str]:
+        with translated():
+            found: Any = self.client.zrange(f"{self.prefix}:shards", start, start + count - 1)
+        return [shard.decode() for shard in found]
+
+    def _missing(self, ids: Sequence[str], present: Container[str]) -> list[str]:
+        with translated(), self.client.pipeline(transaction=False) as pipe:
+            for shard in ids:
+                pipe.hget(f"{self.prefix}:s:{shard}", "file")
+            files = pipe.execute()
+        pairs = zip(ids, files, strict=True)
+        return [shard for shard, file in pairs if file and file.decode() not in present]
 
     def drain(self) -> int:
         """Empty a state that never published, its unfolded events held back; -1 if it has an id.
@@ -346,9 +367,11 @@ class Partition:
         return value.decode() if isinstance(value, bytes) else None
 
     def note_looks(self) -> None:
-        """Note that everything is published, or due, as the site's settings say."""
+        """Note that everything is published, or due, as the site's settings say; and tell producers of them."""
         with translated():
-            self.client.hset(f"{self.prefix}:state", "looks", self.site.looks)
+            self.client.hset(
+                f"{self.prefix}:state", mapping={"looks": self.site.looks, "site": describe(self.site)}
+            )
 
     def adopt(self, state_id: str) -> None:
         """Give the state its id, if it has none, and note the partitions; a restore is then over."""

@@ -14,7 +14,7 @@ from sitemap_store.entries import Entry, digest
 from sitemap_store.errors import Refused
 from sitemap_store.events import Event, encode, read_log
 from sitemap_store.fold import fold
-from sitemap_store.site import Site
+from sitemap_store.site import Site, index_file
 from sitemap_store.snapshot import Snapshot, decode
 from sitemap_store.state import REJECTED_MAX, Clock, Partition, Wake, server_clock
 
@@ -141,6 +141,16 @@ class Store:
             pipe.lrange(f"{partition.prefix}:log:{shard}", 0, -1)
             meta, snapshot, log = pipe.execute()
         return meta, fold(decode(snapshot), read_log(log), 0).snapshot
+
+    def files(self) -> set[str]:
+        """The names of all files that are published, as the state knows them."""
+        names = {index_file(number) for number in self.index_files()}
+        for partition in self.partitions:
+            with translated():
+                for k in self.client.hkeys(f"{partition.prefix}:index_sizes"):
+                    for line in self.client.hvals(f"{partition.prefix}:idx:{int(k)}"):
+                        names.add(_bytes(line).decode().rpartition(" ")[2])
+        return names
 
     def index_files(self) -> list[int]:
         """The numbers of the published index files, in their order."""

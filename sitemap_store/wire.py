@@ -29,6 +29,7 @@ QUEUE = "sitemapd"
 """The name of the RQ queue that the workers listen on."""
 REWRITE_SHARDS = "worker.jobs.rewrite_shards"
 PUBLISH_INDEX = "worker.jobs.publish_index"
+PUSH_EVENTS = "worker.jobs.push_events"
 """The dotted names of the RQ jobs, so that producers enqueue them without importing worker."""
 
 FIELDS = ("op", "loc", "lastmod", "changefreq", "priority", "at", "source", "urgent", "ext")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Sequence
 
 from sitemap_store.errors import BadSetting
 from sitemap_store.guard import Verdict, judge
@@ -18,7 +19,7 @@ def begin(parts: Parts) -> None:
     """Check everything and tie each site's state to its output. Raises BadSetting or Unavailable."""
     if not parts.sites:
         raise BadSetting(setting="sites", detail="no site is configured.", hint="Add one under [sites.NAME].")
-    for name in parts.sources:
+    for name in {**parts.sources, **parts.databases}:
         parts.folder(name).prepare()
     for warning in check_redis(parts):
         log.warning("%s", warning, extra={"action": "redis_settings"})
@@ -28,6 +29,7 @@ def begin(parts: Parts) -> None:
 
 def _begin_site(parts: Parts, name: str) -> None:
     folder, store = parts.folder(name), parts.store(name)
+    _check_partitions(store)
     ids = {partition.state_id() for partition in store.partitions}
     state_id = ids.pop() if len(ids) == 1 else None
     files = folder.published()
@@ -35,6 +37,9 @@ def _begin_site(parts: Parts, name: str) -> None:
         verdict = judge(state_id, folder.marker(), bool(files))
     except NotOurs as error:
         raise BadSetting(setting=f"sites.{name}.output", detail=f"{error}.") from error
+    if verdict is Verdict.FOREIGN and state_id is not None and store.files().issuperset(files):
+        # The marker is lost, and every file is one that this state published.
+        verdict = Verdict.REPUBLISH
     if verdict is Verdict.FOREIGN:
         raise BadSetting(
             setting=f"sites.{name}.output",
@@ -50,12 +55,11 @@ def _begin_site(parts: Parts, name: str) -> None:
         )
     if verdict is not Verdict.GO:
         adopt(parts, name, state_id or secrets.token_hex(8))
-    _check_partitions(store)
     looks = {partition.remembered("looks") for partition in store.partitions}
     if verdict is Verdict.REPUBLISH:
-        _recheck(store, f"The output {folder.path} is empty")
+        _recheck(store, f"The output {folder.path} was emptied or replaced", files)
     elif looks - {None, store.site.looks}:
-        _recheck(store, "Settings that the files depend on have changed")
+        _recheck(store, "Settings that the files depend on have changed", files)
     for partition in store.partitions:
         partition.note_looks()
 
@@ -67,12 +71,13 @@ def _check_partitions(store: Store) -> None:
         raise BadSetting(
             setting=f"sites.{store.site.name}.partitions",
             detail=f"is {store.site.partitions}, but the state was made with {made_with}.",
-            hint=f"Set it back to {made_with}, or begin anew in an empty Redis with `sitemapd restore`.",
+            hint=f"Set it back to {made_with}.",
         )
 
 
-def _recheck(store: Store, why: str) -> None:
-    shards = sum(partition.recheck() for partition in store.partitions)
+def _recheck(store: Store, why: str, files: Sequence[str]) -> None:
+    present = frozenset(files)
+    shards = sum(partition.recheck(present) for partition in store.partitions)
     log.warning(
         "%s: %d shards are rendered again and replaced where they differ",
         why,

@@ -31,8 +31,10 @@ from sitemapd.settings import SectionSettings, Settings, SiteSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from producers.database.source import DatabaseSource
     from producers.filesystem.source import FilesystemSource
 
+_INDEXNOW_KEY = re.compile(r"[A-Za-z0-9-]{8,128}")
 _SITE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
@@ -49,6 +51,13 @@ class Parts:
         from sitemapd.sources import filesystem_sources
 
         return filesystem_sources(self.settings)
+
+    @cached_property
+    def databases(self) -> Mapping[str, tuple[DatabaseSource, ...]]:
+        """Each site's database sources. Raises BadSetting."""
+        from sitemapd.sources import database_sources
+
+        return database_sources(self.settings)
 
     @cached_property
     def client(self) -> redis.Redis:
@@ -156,6 +165,10 @@ def build_site(name: str, settings: SiteSettings) -> Site:
             setting="index_size",
             detail=f"{settings.index_size} shards under {base[:60]} may not fit into the "
             f"{limits.bytes_per_index} bytes of an index file.",
+        )
+    if settings.indexnow_key is not None and not _INDEXNOW_KEY.fullmatch(settings.indexnow_key):
+        raise BadSetting(
+            setting="indexnow_key", detail="is 8 to 128 letters, digits and -, as indexnow.org has it."
         )
     if settings.assume_timezone is not None:
         try:

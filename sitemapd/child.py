@@ -8,9 +8,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from producers.sink import EventSink
 from sitemap_store.errors import SitemapdError, Unavailable
 from sitemap_store.state import Wake
+from sitemap_store.wire import check_source
 from sitemapd.build import Parts, build
 from sitemapd.faults import from_environment
 from sitemapd.logs import configure
@@ -20,6 +24,9 @@ from worker.process import run_worker
 from worker.publish import SitePublisher
 
 log = logging.getLogger(__name__)
+
+BULK = 200
+"""Events of one job from which on the workers are better woken a little later."""
 
 
 def command(name: str) -> list[str]:
@@ -32,8 +39,22 @@ def spec(settings: Settings, *, as_json: bool) -> bytes:
     return json.dumps({"log_json": as_json, "settings": json.loads(settings.model_dump_json())}).encode()
 
 
-def publishers(parts: Parts, worker: str, fault: Callable[[str], None]) -> dict[str, SitePublisher]:
-    """What a worker rewrites with, by site."""
+class WorkerSite(SitePublisher):
+    """What a worker does for a site: it rewrites, and takes in the events that apps enqueue."""
+
+    def __init__(self, sink: EventSink, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._sink = sink
+
+    def push(self, items: Sequence[Any], source: str | None) -> None:
+        """Check wire events and append them; what is refused is counted and kept."""
+        if source is not None:
+            check_source(source)
+        self._sink.push(items, source=source, bulk=len(items) > BULK)
+
+
+def publishers(parts: Parts, worker: str, fault: Callable[[str], None]) -> dict[str, WorkerSite]:
+    """What a worker works with, by site."""
 
     def wake(site: str) -> Callable[[Wake], None]:
         def send(members: Wake) -> None:
@@ -45,7 +66,8 @@ def publishers(parts: Parts, worker: str, fault: Callable[[str], None]) -> dict[
         return send
 
     return {
-        name: SitePublisher(
+        name: WorkerSite(
+            parts.publisher(name),
             site,
             parts.store(name).partitions,
             parts.folder(name),

@@ -26,7 +26,11 @@ _COMMANDS = {
     "run": "run",
     "worker": "services",
     "watch": "services",
+    "relay": "database",
+    "triggers": "database",
+    "sync": "database",
     "serve": "services",
+    "token": "token",
     "push": "push",
     "wait": "look",
     "status": "look",
@@ -61,9 +65,10 @@ class Context:
     @cached_property
     def parts(self) -> Parts:
         """The parts. Raises BadSetting."""
+        settings = self.settings  # what is wrong with them is said before slow imports
         from sitemapd.build import build
 
-        return build(self.settings)
+        return build(settings)
 
     @property
     def site_name(self) -> str:

@@ -15,14 +15,19 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from sitemap_store.errors import BadSetting
+
+if TYPE_CHECKING:
+    from sitemapd.build import Parts
 
 SOCKET_MAX = 100
 """Bytes of a socket's path: the kernel's limit is 107."""
@@ -171,3 +176,17 @@ class EmbeddedServer:
         return redis.Redis(
             unix_socket_path=str(self.socket), socket_timeout=5, retry=Retry(NoBackoff(), retries=0)
         )
+
+
+@contextmanager
+def redis_running(parts: Parts) -> Iterator[None]:
+    """Have the embedded server running for a command that needs it while no `sitemapd run` does."""
+    if parts.settings.redis_url is not None or socket_of(parts.settings.data_dir).exists():
+        yield
+        return
+    server = EmbeddedServer(parts.settings.data_dir)
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop()

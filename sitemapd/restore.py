@@ -115,6 +115,11 @@ def _entries(store: Store, shard: _Shard, data: bytes, seen: set[bytes]) -> tupl
                 refused += 1
                 continue
             key = digest(entry.loc)
+            if store.site.partition(key) != (shard.number - 1) % store.site.partitions:
+                raise SitemapdError(
+                    f"{shard.file} was published with another number of partitions than "
+                    f"{store.site.partitions}: set sites.{store.site.name}.partitions back"
+                )
             if key in seen:
                 refused += 1
                 continue

@@ -12,8 +12,9 @@ import redis
 from rq import Queue
 from rq.worker import BaseWorker
 
+from producers.database.relay import Relay
 from producers.filesystem.watcher import Watcher
-from sitemap_store.errors import SitemapdError
+from sitemap_store.errors import BadSetting, SitemapdError, Unavailable
 from sitemap_store.wire import QUEUE
 from sitemapd.build import Parts
 from sitemapd.child import command, spec
@@ -35,8 +36,8 @@ def stop_on_signals() -> threading.Event:
     return stop
 
 
-def rescan_on_hangup(watching: Sequence[Watcher]) -> None:
-    """Let SIGHUP compare every content directory with the state anew."""
+def rescan_on_hangup(watching: Sequence[Watcher | Relay]) -> None:
+    """Let SIGHUP compare every content directory, or table, with the state anew."""
 
     def again(number: int, frame: FrameType | None) -> None:
         for watcher in watching:
@@ -83,23 +84,55 @@ def watchers(parts: Parts, *, accept_deletes: bool = False) -> list[Watcher]:
     ]
 
 
-def listening(parts: Parts, names: Sequence[str]) -> bool:
-    """Whether one of these workers waits for jobs."""
-    queue = Queue(QUEUE, connection=parts.queue_client)
-    keys = BaseWorker.all_keys(queue=queue)
-    return bool({key.rpartition(":")[2] for key in keys} & set(names))
+def relays(parts: Parts, *, only: str | None = None, accept_deletes: bool = False) -> list[Relay]:
+    """A relay for each configured database source, or for the one of that name."""
+    return [
+        Relay(source, parts.publisher(name), accept_deletes=accept_deletes)
+        for name, sources in parts.databases.items()
+        for source in sources
+        if only in (None, source.name)
+    ]
+
+
+def check_relays(relaying: Sequence[Relay]) -> None:
+    """See that databases hold what is set. Raises BadSetting; one that is away for now is waited for."""
+    for relay in relaying:
+        try:
+            relay.check()
+        except BadSetting as error:
+            raise BadSetting(
+                setting=f"sites.{relay.site}.{error.setting}", detail=error.detail, hint=error.hint
+            ) from error
+        except Unavailable as error:
+            log.warning(
+                "%s. It is waited for.",
+                error,
+                extra={"action": "database_away", "site": relay.site, "source": relay.source.name},
+            )
+
+
+def listening(parts: Parts, supervised: Supervisor) -> bool:
+    """Whether one of the workers takes jobs: it has once been seen to, and runs.
+
+    A worker tells RQ only once, so RQ's list is empty after Redis was.
+    """
+    running = set(supervised.alive())
+    keys = BaseWorker.all_keys(queue=Queue(QUEUE, connection=parts.queue_client))
+    supervised.heard.update(running & {key.rpartition(":")[2] for key in keys})
+    return bool(running & supervised.heard)
 
 
 def health(
-    parts: Parts, supervised: Supervisor | None, watching: Sequence[Watcher]
+    parts: Parts, supervised: Supervisor | None, watching: Sequence[Watcher], relaying: Sequence[Relay] = ()
 ) -> tuple[bool, Mapping[str, object]]:
     """Whether everything runs, and what is waited for."""
     waits = []
     try:
         parts.client.ping()
-        if supervised is not None and not listening(parts, supervised.alive()):
+        if supervised is not None and not listening(parts, supervised):
             waits.append("workers")
     except (redis.RedisError, SitemapdError):
         waits.append("redis")
     waits += [f"watch {watcher.source.name}" for watcher in watching if not watcher.ready.is_set()]
+    waits += [f"relay {relay.source.name}" for relay in relaying if not relay.ready.is_set()]
     return not waits, {"waiting_for": waits}

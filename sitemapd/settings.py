@@ -13,7 +13,8 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import (
@@ -24,6 +25,7 @@ from pydantic_settings import (
 )
 
 from sitemap_store.errors import BadSetting
+from sitemapd.paths import located
 
 DEFAULT_FILE = "sitemapd.toml"
 _STRICT = ConfigDict(extra="forbid", frozen=True)
@@ -43,6 +45,70 @@ class SectionSettings(BaseModel):
     @classmethod
     def _one_or_many(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
+
+
+class TokenSettings(BaseModel):
+    """One token of the push API, under the name that the log calls it by."""
+
+    model_config = _STRICT
+
+    hash: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
+    """What `sitemapd token` printed beside the token."""
+    sources: frozenset[str] | None = None
+    """The sources that it may speak for; left out: any; an empty list: it may look and not push."""
+
+
+class SignatureSettings(BaseModel):
+    """How the sender of a webhook signs."""
+
+    model_config = _STRICT
+
+    header: str
+    """The header that the signature is in."""
+    secret: str
+    """What both sides know."""
+    previous_secret: str | None = None
+    """Taken too, while the secret is being replaced."""
+    pattern: str | None = None
+    """Regular expression with a group `signature`, and `time` where a time is signed too."""
+    signed: str = "{body}"
+    """What is signed: a text with {body} and {time}."""
+    algorithm: Literal["sha256", "sha512", "sha1"] = "sha256"
+    encoding: Literal["hex", "base64"] = "hex"
+    tolerance: float = Field(300.0, ge=1, le=86400)
+    """Seconds that a signed time may be off."""
+
+
+class WebhookRuleSettings(BaseModel):
+    """What a part of a webhook's JSON means."""
+
+    model_config = _STRICT
+
+    op: Literal["add", "update", "delete"]
+    loc: str
+    """Template of the URL."""
+    when: dict[str, Any] = {}
+    """JSON Pointer, or name of a header: the value that it must have, or a list of such values."""
+    each: str = ""
+    """JSON Pointer, with * for every element of an array, to what the rule is applied to."""
+    match: str | None = None
+    """Regular expression that the whole of what `each` picks must match."""
+    lastmod: str | None = None
+    changefreq: str | None = None
+    priority: str | None = None
+    at: str | None = None
+
+
+class WebhookSettings(BaseModel):
+    """One webhook of another system."""
+
+    model_config = _STRICT
+
+    source: str | None = None
+    """The source of its events."""
+    signature: SignatureSettings | None = None
+    """Left out: the sender sends a token, as everybody does."""
+    rules: tuple[WebhookRuleSettings, ...] = Field(min_length=1)
 
 
 class SiteSettings(BaseModel):
@@ -79,6 +145,16 @@ class SiteSettings(BaseModel):
     sections: dict[str, SectionSettings] = {}
     watch: dict[str, dict[str, Any]] = {}
     """Content directories by the name of their source; see docs/filesystem.md."""
+    database: dict[str, dict[str, Any]] = {}
+    """Database tables by the name of their source; see docs/databases.md."""
+    tokens: dict[str, TokenSettings] = {}
+    """Who may push over HTTP, by name; without any, this machine alone."""
+    webhooks: dict[str, WebhookSettings] = {}
+    """Other systems' JSON, by name; see docs/push.md."""
+    indexnow_key: str | None = None
+    """Served as /KEY.txt, for search engines to see that IndexNow requests are the site's own."""
+    max_unfolded: int = Field(1_000_000, ge=1_000, le=1_000_000_000)
+    """Events that may wait to be folded before the push API puts more off."""
 
 
 class Settings(BaseModel):
@@ -96,6 +172,10 @@ class Settings(BaseModel):
     """Worker processes."""
     allow_volatile_redis: bool = False
     """Start although Redis may evict keys or keeps no append-only file: changes can then be lost."""
+    push_max_body: int = Field(64 * 1024 * 1024, ge=1024, le=16 * 1024**3)
+    """The most bytes of one request with events, after decompression."""
+    push_max_sync: int = Field(1024 * 1024 * 1024, ge=1024, le=64 * 1024**3)
+    """The most bytes of one list of a whole source."""
     sites: dict[str, SiteSettings] = {}
 
 
@@ -103,6 +183,13 @@ class _Loaded(BaseSettings, Settings):
     model_config = SettingsConfigDict(
         env_prefix="SITEMAPD_", env_nested_delimiter="__", extra="forbid", frozen=True
     )
+
+
+_SECRET: Final = frozenset({"redis_url", "queue_url", "hash", "secret", "previous_secret", "database"})
+"""Settings whose value no message shows."""
+_WITHIN_SITE: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
+    {"sections": SectionSettings, "tokens": TokenSettings, "webhooks": WebhookSettings}
+)
 
 
 def load(file: Path | None, flags: Mapping[str, Any] | None = None) -> Settings:
@@ -165,7 +252,10 @@ def _located(settings: Settings, folder: Path) -> Settings:
             else options
             for source, options in site.watch.items()
         }
-        sites[name] = site.model_copy(update={"output": folder.absolute() / site.output, "watch": watch})
+        database = {source: located(options, folder) for source, options in site.database.items()}
+        sites[name] = site.model_copy(
+            update={"output": folder.absolute() / site.output, "watch": watch, "database": database}
+        )
     return settings.model_copy(update={"data_dir": folder.absolute() / settings.data_dir, "sites": sites})
 
 
@@ -180,7 +270,7 @@ def _bad(error: ValidationError) -> BadSetting:
         return BadSetting(setting=name, detail="is no setting of sitemapd.", hint=hint)
     if first["type"] == "missing":
         return BadSetting(setting=name, detail="is missing.")
-    shown = repr(first["input"])
+    shown = "the value" if _SECRET.intersection(place) else repr(first["input"])
     message = first["msg"][:1].lower() + first["msg"][1:]
     return BadSetting(setting=name, detail=f"{shown[:80]} is wrong: {message}.")
 
@@ -188,5 +278,7 @@ def _bad(error: ValidationError) -> BadSetting:
 def _known(place: list[str]) -> list[str]:
     model: type[BaseModel] = Settings
     if place[:1] == ["sites"]:
-        model = SectionSettings if place[2:3] == ["sections"] else SiteSettings
+        model = _WITHIN_SITE.get(place[2] if len(place) > 2 else "", SiteSettings)
+    if model is WebhookSettings and len(place) > 4:
+        model = SignatureSettings if place[4] == "signature" else WebhookRuleSettings
     return list(model.model_fields)

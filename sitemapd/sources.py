@@ -1,4 +1,4 @@
-"""Settings → the content directories that are watched."""
+"""Settings → the content directories that are watched, and the database tables that are relayed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from producers.database.source import DatabaseSource
 from producers.filesystem.source import FilesystemSource
 from sitemap_store.errors import BadSetting
 from sitemapd.build import near
@@ -25,6 +26,38 @@ def filesystem_sources(settings: Settings) -> Mapping[str, tuple[FilesystemSourc
                 setting=f"sites.{name}.{error.setting}", detail=error.detail, hint=error.hint
             ) from error
     return MappingProxyType(found)
+
+
+def database_sources(settings: Settings) -> Mapping[str, tuple[DatabaseSource, ...]]:
+    """Each site's database sources, checked as far as that goes without the databases. Raises BadSetting."""
+    found = {}
+    for name, site in settings.sites.items():
+        try:
+            for source in site.database.keys() & site.watch.keys():
+                raise BadSetting(
+                    setting=f"database.{source}",
+                    detail="has the name of a watched directory.",
+                    hint="Give each source a name of its own.",
+                )
+            found[name] = tuple(_database(source, given) for source, given in site.database.items())
+        except BadSetting as error:
+            raise BadSetting(
+                setting=f"sites.{name}.{error.setting}", detail=error.detail, hint=error.hint
+            ) from error
+    return MappingProxyType(found)
+
+
+def _database(name: str, options: dict[str, Any]) -> DatabaseSource:
+    known = [field.name for field in dataclasses.fields(DatabaseSource) if field.name != "name"]
+    for key in options:
+        if key not in known:
+            raise BadSetting(
+                setting=f"database.{name}.{key}", detail="is no setting of sitemapd.", hint=near(key, known)
+            )
+    for key in ("dsn", "url"):
+        if key not in options:
+            raise BadSetting(setting=f"database.{name}.{key}", detail="is missing.")
+    return DatabaseSource(name=name, **options)
 
 
 def _source(name: str, options: dict[str, Any], output: Path) -> FilesystemSource:

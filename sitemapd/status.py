@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sitemap_store.connection import translated
+from sitemap_store.observed import last_hour, producers, totals
 from sitemap_store.store import Store
 from sitemap_store.w3c import format_instant
 
@@ -13,7 +14,7 @@ SAMPLES = 64
 
 
 def report(store: Store) -> dict[str, Any]:
-    """One site: urls, shards, due shards, unfolded events, refusals, workers, bytes, sections."""
+    """One site: urls, shards, what waits, refusals, workers, lag, producers, bytes, sections."""
     now = store.now()
     sections: dict[str, dict[str, Any]] = {}
     total = {"due_shards": 0, "unfolded_events": 0, "refused": 0, "waiting_ms": 0}
@@ -47,15 +48,27 @@ def report(store: Store) -> dict[str, Any]:
                 text = format_instant(moment, always_milliseconds=True)
                 section["last_published"] = max(section["last_published"] or "", text)
     urls = sum(section["urls"] for section in sections.values())
+    lag = last_hour(store, now)[1]
     return {
         "urls": urls,
         "shards": sum(section["shards"] for section in sections.values()),
         **total,
         "last_published": format_instant(last, always_milliseconds=True) if last else None,
         "workers": len(workers),
+        "lag_ms": {"p50": _whole(lag.quantile(0.5)), "p99": _whole(lag.quantile(0.99))},
+        "refusals": dict(sorted(totals(store).refusals.items())),
+        "producers": {name: _seen(how) for name, how in producers(store).items()},
         "redis_bytes_per_url": _bytes_per_url(store, urls),
         "sections": dict(sorted(sections.items())),
     }
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _seen(how: dict[str, Any]) -> dict[str, Any]:
+    return {**how, "seen": format_instant(how["seen"], always_milliseconds=True)}
 
 
 def _bytes_per_url(store: Store, urls: int) -> float | None:

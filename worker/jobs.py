@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from rq.job import Job
 
 from sitemap_store.errors import SitemapdError, Unavailable
-from sitemap_store.wire import PUBLISH_INDEX, REWRITE_SHARDS
+from sitemap_store.wire import PUBLISH_INDEX, PUSH_EVENTS, REWRITE_SHARDS
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +27,9 @@ class Rewriter(Protocol):
 
     def rewrite_index(self, partition: int, number: int) -> None:
         """Rewrite one index file."""
+
+    def push(self, items: Sequence[Any], source: str | None) -> None:
+        """Check wire events and append them; what is refused is counted and kept."""
 
 
 Sites = Mapping[str, Rewriter]
@@ -42,8 +45,15 @@ def publish_index(sites: Sites, site: str, partition: int, number: int) -> None:
     sites[site].rewrite_index(partition, number)
 
 
+def push_events(sites: Sites, site: str, events: Sequence[Any], source: str | None = None) -> None:
+    """Take in events that an app enqueued. Running it twice is harmless, as pushing twice is."""
+    if not isinstance(events, list):
+        raise TypeError("the events are a list of JSON objects")
+    sites[site].push(events, source)
+
+
 ALLOWED: Mapping[str, Callable[..., None]] = MappingProxyType(
-    {REWRITE_SHARDS: rewrite_shards, PUBLISH_INDEX: publish_index}
+    {REWRITE_SHARDS: rewrite_shards, PUBLISH_INDEX: publish_index, PUSH_EVENTS: push_events}
 )
 
 
@@ -78,6 +88,8 @@ def job_class(sites: Sites, lost: Callable[[], None]) -> type[Job]:
             except Unavailable as error:
                 log.error("%s; the worker ends and starts anew", error, extra={"action": "redis_lost"})
                 lost()
+                if name == PUSH_EVENTS:
+                    raise  # the events are in the job alone: RQ must keep it, or try it again
             except (SitemapdError, KeyError, IndexError, TypeError) as error:
                 log.error(
                     "Job %s %s can't be run: %s %s",

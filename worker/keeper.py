@@ -52,7 +52,10 @@ class Keeper:
         except Unavailable as error:
             if not self._away:
                 log.error(
-                    "Nothing is published until Redis is back. %s", error, extra={"action": "redis_away"}
+                    "%s %s; nothing is published until it is back",
+                    error.what[:1].upper() + error.what[1:],
+                    error.detail,
+                    extra={"action": "redis_away"},
                 )
             self._away = True
             return 0.5

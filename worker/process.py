@@ -40,13 +40,15 @@ class ShardWorker(SimpleWorker):
 class _Sentences(logging.Filter):
     """What RQ says of an outage, as a sentence with an action, without its traceback and once a minute."""
 
-    def __init__(self) -> None:
+    def __init__(self, worker: str) -> None:
         super().__init__()
+        self._worker = worker
         self._silent_until = 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         message = record.getMessage()
+        record.worker = self._worker
         if isinstance(error, redis.RedisError):
             record.msg = "Redis went away (%s); the worker ends and another starts"
             record.args, record.exc_info, record.action = (error,), None, "redis_lost"
@@ -54,16 +56,20 @@ class _Sentences(logging.Filter):
             if time.monotonic() < self._silent_until:
                 return False
             self._silent_until = time.monotonic() + SAY_AGAIN_S
-            reason = next((arg for arg in record.args or () if isinstance(arg, Exception)), "")
+            error = next((arg for arg in record.args or () if isinstance(arg, Exception)), None)
             record.msg = "Redis can't be reached (%s); the worker tries again every 2 s"
-            record.args, record.action = (str(reason).rstrip("."),), "redis_away"
-        elif "Traceback" in message and message.rstrip().rpartition("\n")[2].startswith("redis."):
-            record.msg = "Redis went away during a job (%s); the keeper has it done again"
-            record.args, record.action = (message.rstrip().rpartition("\n")[2],), "redis_lost"
+            record.args, record.action = (str(error or "").rstrip("."),), "redis_away"
+        elif "Traceback" in message:
+            reason = message.rstrip().rpartition("\n")[2]
+            if reason.startswith("redis."):
+                record.msg = "Redis went away during a job (%s); the keeper has it done again"
+                record.args, record.action = (reason,), "redis_lost"
+            elif reason.startswith("rq."):  # not ours: data that can't be read, a time-out
+                record.msg, record.args, record.action = "A job was given up (%s)", (reason,), "job_failed"
         return True
 
 
-def _await_redis(client: redis.Redis) -> None:
+def _await_redis(client: redis.Redis, name: str) -> None:
     """Return once Redis answers: a worker that ended instead would be started again and again."""
     said = False
     while True:
@@ -73,7 +79,9 @@ def _await_redis(client: redis.Redis) -> None:
             if not said:
                 reason = str(error).rstrip(".")
                 log.error(
-                    "Redis can't be reached (%s); a worker waits", reason, extra={"action": "redis_away"}
+                    "Redis can't be reached (%s); a worker waits for it",
+                    reason,
+                    extra={"action": "redis_away", "worker": name},
                 )
             said = True
             time.sleep(RETRY_S)
@@ -89,14 +97,14 @@ def run_worker(client: redis.Redis, name: str, sites: Sites) -> bool:
     """
     for logger in ("rq.worker", "rq.job", "rq.queue"):
         logging.getLogger(logger).setLevel(logging.WARNING)
-    logging.getLogger("rq.worker").addFilter(_Sentences())
+    logging.getLogger("rq.worker").addFilter(_Sentences(name))
     holder: list[ShardWorker] = []
 
     def lost() -> None:
         holder[0].redis_lost = True
 
     jobs = job_class(sites, lost)
-    _await_redis(client)
+    _await_redis(client, name)
     with translated("the queue's Redis"):
         worker = ShardWorker(
             [Queue(QUEUE, connection=client, serializer=JSONSerializer, job_class=jobs)],

@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol
 
 from sitemap_store.compression import gzip_bytes
 from sitemap_store.entries import Entry
-from sitemap_store.errors import SitemapdError, Unavailable
+from sitemap_store.errors import SitemapdError
 from sitemap_store.events import read_log
 from sitemap_store.fold import Folded, fold
 from sitemap_store.render import frame_bytes, index, sized, urlset
@@ -135,7 +135,7 @@ class SitePublisher:
         try:
             self._check_state(claim.state_id)
             return self._rewrite(part, claim)
-        except (Unavailable, WrongState) as error:
+        except SitemapdError as error:
             self._postpone(part, str(shard), f"Shard {shard}", error)
             return None
 
@@ -180,6 +180,9 @@ class SitePublisher:
                 extra={"action": "shard_split", "site": self.site.name, "shard": claim.id},
             )
             first = self.rewrite_shard(part.number, committed[1])
+            for member in first.members if first else ():
+                if member.startswith("i"):
+                    self.publish_index(part.number, int(member[1:]))
         file, size, wrote = self._put(claim, rendered, version)
         self._fault("renamed")
         ok, wake = part.published(
@@ -235,7 +238,7 @@ class SitePublisher:
         return _Rendered(body, etag, moved, snapshot)
 
     def _put(self, claim: Claim, rendered: _Rendered, version: int) -> tuple[str, int, bool]:
-        """Put the file there; its name ("" for an empty shard), bytes written, and whether they are others."""
+        """Put the file there; its name ("" for an empty shard), bytes written, whether they are others."""
         file = self.site.shard_file(claim.section, claim.number) if rendered.body else ""
         for name in claim.unlink:
             if name != file:

@@ -74,10 +74,13 @@ class Supervisor:
         self._dead: list[str] = []
         self._keeper = keeper(Beat(self.alive, self._kill_stuck))
         self.ready = threading.Event()
+        self.heard: set[str] = set()
+        """Names of workers that were seen to take jobs."""
 
     def alive(self) -> list[str]:
         """The names of the workers that run."""
-        return [child.name for child in self._children.values() if child.process.poll() is None]
+        children = list(self._children.values())  # other threads ask too
+        return [child.name for child in children if child.process.poll() is None]
 
     def run(self, stop: threading.Event) -> None:
         """Start the workers and look after them until `stop` is set; then end them."""

@@ -7,12 +7,16 @@ how their database does it. Errors of the drivers come out as `Unavailable` (awa
 
 from __future__ import annotations
 
+import difflib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from threading import Event
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from producers.database.shape import OUTBOX, SOURCES, URLS, Column, Shape, Table
 from producers.database.source import DatabaseSource
+from producers.database.triggers import Plan
 from sitemap_store.errors import SitemapdError
 
 Installed = Literal["installed", "missing", "different", "unknown"]
@@ -35,6 +39,24 @@ class Record(NamedTuple):
     old: dict[str, Any] | None
     new: dict[str, Any] | None
 
+    @classmethod
+    def of(cls, record: Any, kind: str, old: str | None, new: str | None) -> Record:
+        """As it stands in the table. What a request says in `new` is of no use here."""
+        if kind != "row":
+            return cls(record, kind, None, None)
+        return cls(record, kind, json.loads(old) if old else None, json.loads(new) if new else None)
+
+
+class Seen(NamedTuple):
+    """A row of a query as it was last seen."""
+
+    key: str
+    """Its key columns, as JSON."""
+    links: dict[str, str]
+    """Feed → the value by which a change of that feed finds it."""
+    loc: str
+    """Its URL; empty when it has none."""
+
 
 class Lag(NamedTuple):
     """What waits in the outbox."""
@@ -48,7 +70,6 @@ class Dialect(ABC):
 
     mark: ClassVar[str]
     """A parameter's place in SQL."""
-    stream_needs_pages: bool = False
 
     def __init__(self, source: DatabaseSource) -> None:
         self.source = source
@@ -62,6 +83,10 @@ class Dialect(ABC):
     @abstractmethod
     def run(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement; the rows that it gives. Begins a transaction when none is open."""
+
+    @abstractmethod
+    def define(self, sql: str) -> None:
+        """Run one statement that changes the schema."""
 
     @abstractmethod
     def commit(self) -> None:
@@ -112,7 +137,9 @@ class Dialect(ABC):
         """Delete records that were taken (without `commit`)."""
 
     @abstractmethod
-    def matching(self, columns: Sequence[Column], wanted: Sequence[Sequence[object]]) -> tuple[str, list[object]]:
+    def matching(
+        self, columns: Sequence[Column], wanted: Sequence[Sequence[object]]
+    ) -> tuple[str, list[object]]:
         """A condition that holds for rows whose columns have one of the wanted values; with parameters."""
 
     @abstractmethod
@@ -120,12 +147,12 @@ class Dialect(ABC):
         """The rows of a query, `STREAM_ROWS` at a time, as they were at one moment."""
 
     @abstractmethod
-    def wait(self, seconds: float) -> None:
-        """Wait for that long, or until the database says that there is something."""
+    def wait(self, seconds: float, wake: Event) -> None:
+        """Wait for that long, or until the database says that there is something, or `wake` is set."""
 
     @abstractmethod
-    def installed(self, shape: Shape, definition: str) -> Installed:
-        """Whether the triggers of that definition are there."""
+    def installed(self, shape: Shape, plan: Plan) -> Installed:
+        """Whether the triggers of that plan are there."""
 
     @abstractmethod
     def upsert(self, label: str, column: str, value: str | None) -> None:
@@ -165,7 +192,11 @@ class Dialect(ABC):
         )
 
     def rows(
-        self, shape: Shape, columns: Sequence[Column], by: Sequence[Column], wanted: Sequence[Sequence[object]]
+        self,
+        shape: Shape,
+        columns: Sequence[Column],
+        by: Sequence[Column],
+        wanted: Sequence[Sequence[object]],
     ) -> list[tuple[Any, ...]]:
         """The published rows whose columns `by` have one of the wanted values."""
         if not wanted:
@@ -176,7 +207,8 @@ class Dialect(ABC):
     def lag(self, label: str) -> Lag:
         """What waits for a source."""
         rows = self.run(
-            f"SELECT count(*), {self.age('min(created)')} FROM {self.outbox} WHERE source = {self.mark}", [label]
+            f"SELECT count(*), {self.age('min(created)')} FROM {self.outbox} WHERE source = {self.mark}",
+            [label],
         )
         count, seconds = rows[0]
         return Lag(int(count), max(0.0, float(seconds or 0)))
@@ -207,28 +239,33 @@ class Dialect(ABC):
 
     def remembered(self, label: str, feed: str, links: Sequence[str]) -> list[tuple[str, str]]:
         """(key, loc) of the rows that were last seen with one of these link values."""
-        if not links:
-            return []
         marks = ", ".join([self.mark] * len(links))
-        return [
-            (key, loc)
-            for key, loc in self.run(
-                f"SELECT row_key, loc FROM {self.ours(URLS)} WHERE source = {self.mark} "
-                f"AND feed = {self.mark} AND link IN ({marks})",
-                [label, feed, *links],
-            )
-        ]
+        sql = (
+            f"SELECT row_key, loc FROM {self.ours(URLS)} "
+            f"WHERE source = {self.mark} AND feed = {self.mark} AND link IN ({marks})"
+        )
+        return [(key, loc) for key, loc in self.run(sql, [label, feed, *links])]
 
-    def remember(
-        self, label: str, forget: Iterable[str], rows: Iterable[tuple[str, str, str, str]]
-    ) -> None:
-        """Forget rows by their keys, then remember (feed, link, key, loc) (without `commit`)."""
+    def memory_of(self, label: str) -> str:
+        """The query of all that is remembered of a source, in the order of the keys: key, feed, link, loc."""
+        name = label.replace("'", "''")
+        return (
+            f"SELECT row_key, feed, link, loc FROM {self.ours(URLS)} WHERE source = '{name}' ORDER BY row_key"
+        )
+
+    def remember(self, label: str, forget: Iterable[str], rows: Iterable[Seen]) -> None:
+        """Forget rows by their keys, then remember others (without `commit`)."""
+        table, mark = self.ours(URLS), self.mark
         for key in forget:
-            self.run(
-                f"DELETE FROM {self.ours(URLS)} WHERE source = {self.mark} AND row_key = {self.mark}", [label, key]
-            )
-        marks = ", ".join([self.mark] * 5)
-        for row in rows:
-            self.run(
-                f"INSERT INTO {self.ours(URLS)} (source, feed, link, row_key, loc) VALUES ({marks})", [label, *row]
-            )
+            self.run(f"DELETE FROM {table} WHERE source = {mark} AND row_key = {mark}", [label, key])
+        marks = ", ".join([mark] * 5)
+        for seen in rows:
+            for feed, link in seen.links.items():
+                sql = f"INSERT INTO {table} (source, row_key, feed, link, loc) VALUES ({marks})"
+                self.run(sql, [label, seen.key, feed, link, seen.loc])
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """A hint at the nearest of the known names, with a space before it; empty when none is near."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
+    return f" Did you mean {found[0]}?" if found else ""

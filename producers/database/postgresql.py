@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from threading import Event
+from time import monotonic
 from typing import Any, ClassVar, Final
 
 import psycopg
 from psycopg import errors
 
 from producers.database.dates import Kind
-from producers.database.dialect import STREAM_ROWS, Broken, Dialect, Installed, Record
+from producers.database.dialect import STREAM_ROWS, Broken, Dialect, Installed, Record, near
 from producers.database.secrets import sentence
 from producers.database.shape import OUTBOX, SOURCES, Column, Shape, Table
 from producers.database.source import DatabaseSource
 from producers.database.triggers import Plan
 from sitemap_store.errors import Unavailable
 
+SLICE_S: Final = 0.25
+"""A wait for NOTIFY can't be woken otherwise, so it is cut into slices."""
 IDLE_MS: Final = 120_000
 """How long a relay that has stopped dead keeps its place and its locks."""
 _SETTINGS: Final = (
@@ -81,10 +84,15 @@ class PostgreSQL(Dialect):
             self._connection.close()
 
     def run(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement; without values a % in it stands for itself."""
+        """Run one statement."""
         with translated(self.source):
-            cursor = self._connection.execute(sql.encode(), values or None)
+            cursor = self._connection.execute(sql.encode(), tuple(values))
             return cursor.fetchall() if cursor.description else []
+
+    def define(self, sql: str) -> None:
+        """Run one statement in which a % stands for itself."""
+        with translated(self.source):
+            self._connection.execute(sql.encode())
 
     def commit(self) -> None:
         """Commit."""
@@ -115,9 +123,9 @@ class PostgreSQL(Dialect):
     def columns_of(self, relation: str) -> list[Column]:
         """Names and types as an empty result has them."""
         with translated(self.source):
-            cursor = self._connection.execute(f"SELECT * FROM {relation} LIMIT 0".encode())
+            cursor = self._connection.execute(f"SELECT * FROM {relation} LIMIT 0".encode(), ())
             found = [(column.name, column.type_code) for column in cursor.description or ()]
-            types = dict(
+            types: dict[int, str] = dict(
                 self._connection.execute(
                     "SELECT oid, format_type(oid, -1) FROM pg_type WHERE oid = ANY(%s)",
                     [[code for _, code in found]],
@@ -143,7 +151,7 @@ class PostgreSQL(Dialect):
                 "AND table_schema NOT IN ('pg_catalog', 'information_schema')"
             )
         ]
-        raise Broken(f"there is no table {name}.{_near(name, known)}")
+        raise Broken(f"there is no table {name}.{near(name, known)}")
 
     def primary_key(self, table: Table) -> list[str]:
         """In the key's order."""
@@ -200,7 +208,7 @@ class PostgreSQL(Dialect):
         with translated(self.source):
             cursor = self._connection.cursor("sitemapd")
             try:
-                cursor.execute(sql.encode())
+                cursor.execute(sql.encode(), ())
                 while rows := cursor.fetchmany(STREAM_ROWS):
                     yield rows
             finally:
@@ -208,14 +216,16 @@ class PostgreSQL(Dialect):
                     cursor.close()
                 self.rollback()
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float, wake: Event) -> None:
         """With `notify`, until the next commit of a trigger."""
-        raise NotImplementedError
-
-    def notified(self, seconds: float) -> bool:
-        """Wait for a notification; whether one came."""
-        with translated(self.source):
-            return any(True for _ in self._connection.notifies(timeout=seconds, stop_after=1))
+        if not self.source.notify:
+            wake.wait(seconds)
+            return
+        end = monotonic() + seconds
+        while not wake.is_set() and (left := end - monotonic()) > 0:
+            with translated(self.source):
+                if any(True for _ in self._connection.notifies(timeout=min(left, SLICE_S), stop_after=1)):
+                    return
 
     def age(self, moment: str) -> str:
         """Of timestamptz."""
@@ -242,8 +252,3 @@ class PostgreSQL(Dialect):
             f"ON CONFLICT (source) DO UPDATE SET {column} = excluded.{column}",
             [label, value],
         )
-
-
-def _near(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    return f" Did you mean {near[0]}?" if near else ""

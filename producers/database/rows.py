@@ -69,8 +69,12 @@ class Reader:
             self._lastmod(values[places["lastmod"]])
             if "lastmod" in places
             else self._constants.get("lastmod", ""),
-            self._checked("changefreq", values) if "changefreq" in places else self._constants.get("changefreq", ""),
-            self._checked("priority", values) if "priority" in places else self._constants.get("priority", ""),
+            self._checked("changefreq", values)
+            if "changefreq" in places
+            else self._constants.get("changefreq", ""),
+            self._checked("priority", values)
+            if "priority" in places
+            else self._constants.get("priority", ""),
         )
 
     def loc(self, values: Sequence[object]) -> str | None:
@@ -100,7 +104,7 @@ class Reader:
             return lastmod_of(value, self._kind, self._zone)
         except NoDate as problem:
             self.undated += 1
-            self._say("lastmod", str(problem))
+            self._say("lastmod", f"column {self._names['lastmod']} holds {problem}.")
             return ""
 
     def _checked(self, field: str, values: Sequence[object]) -> str:
@@ -116,8 +120,7 @@ class Reader:
     def _say(self, field: str, problem: str) -> None:
         if field not in self._warned:
             self._warned.add(field)
-            name = self._names[field]
-            self._warn(field, f"Some rows have no {field}: column {name} holds {problem}.".replace("..", "."))
+            self._warn(field, f"Some rows are listed without {field}: {problem}")
 
 
 def _decimal(value: object) -> object:

@@ -212,7 +212,9 @@ class DatabaseSource:
             scheme = ""
         if scheme not in KINDS:
             # Not the dsn itself: it may hold a password.
-            self.bad("dsn", "is no address of a database.", "Write postgresql://, mysql:// or sqlite:///FILE.")
+            self.bad(
+                "dsn", "is no address of a database.", "Write postgresql://, mysql:// or sqlite:///FILE."
+            )
         if self.kind == "sqlite" and not urlsplit(self.dsn).path[1:]:
             self.bad("dsn", "names no file.", "Write sqlite:///shop.db, or sqlite:////srv/shop.db.")
 
@@ -246,14 +248,3 @@ class DatabaseSource:
         value = getattr(self, option)
         if not low <= value <= high:
             self.bad(option, f"{value} is not within {low:g} to {high:g}.")
-
-
-def located(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """A source's options with paths relative to the configuration file's folder made absolute."""
-    found = dict(options)
-    dsn, setup = found.get("dsn"), found.get("setup")
-    if isinstance(dsn, str) and dsn.startswith("sqlite:///"):
-        found["dsn"] = f"sqlite:///{folder.absolute() / dsn.removeprefix('sqlite:///')}"
-    if isinstance(setup, str):
-        found["setup"] = folder.absolute() / setup
-    return found

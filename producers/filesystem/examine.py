@@ -29,6 +29,8 @@ from sitemap_store.site import Site
 from sitemap_store.w3c import instant_ms
 
 _DAY_MS: Final = 86_400_000
+_PLACEHOLDERS: Final = (0, 1_000, 315_532_800_000, 499_162_500_000)
+"""What packages put where a file's time was: 1970, Nix' second after it, zip's 1980, npm's 1985."""
 _LAST_MS: Final = 253_402_300_800_000  # the year 10000
 _CHUNK: Final = 1 << 20
 DIGEST_BYTES: Final = 8
@@ -193,8 +195,10 @@ class Examiner:
 
     def _from_times(
         self, choice: str, found: os.stat_result, digest: bytes, old: Row | None, now: int
-    ) -> int:
+    ) -> int | None:
         when = min(found.st_mtime_ns // 1_000_000, now)
+        if when in _PLACEHOLDERS:
+            return None
         if old is not None and old.lastmod_by == choice and old.lastmod:
             same = old.digest == digest if digest and old.digest else old.size == found.st_size
             if same:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 from urllib.parse import urljoin
 
@@ -18,6 +17,8 @@ from lxml import etree
 from producers.filesystem.mapping import Mapping
 from sitemap_store.errors import Refused
 
+FIRST_BYTES: Final = 16 * 1024
+"""How much is searched at first; few heads are longer."""
 HEAD_BYTES: Final = 512 * 1024
 """How much of a file is searched for the end of its head."""
 _ATTRIBUTES: Final = r"""[^>"']*+(?:(?:"[^"]*"|'[^']*')[^>"']*+)*+"""
@@ -25,6 +26,7 @@ _TAG: Final = re.compile(rf"<(?:!--|([A-Za-z][^\s/>]*+){_ATTRIBUTES}>)")
 _HEAD_TAGS: Final = frozenset({"html", "head", "meta", "link", "base", "basefont", "bgsound"})
 _RAW_TAGS: Final = frozenset({"script", "style", "title", "noscript", "template", "noframes"})
 _TELLING: Final = ("canonical", "robots", "refresh", "article:modified_time")
+_WEB: Final = re.compile("https?:", re.I)
 _TOKENS: Final = re.compile(r"[\s,;]+")
 _REFRESH: Final = re.compile(r"\s*[0-9.]*\s*[;,]?\s*(?:url\s*=\s*)?['\"]?(?P<url>[^'\"\s]*)", re.I)
 
@@ -42,12 +44,9 @@ class Head(NamedTuple):
 
 def read_head(data: bytes) -> Head:
     """Read the start of an HTML file, without its comments, up to where its body begins."""
-    text = _decoded(data[:HEAD_BYTES])
-    lower = text.lower()
-    if len(lower) != len(text):  # a few letters get longer
-        text = text.encode("ascii", "xmlcharrefreplace").decode()
-        lower = text.lower()
-    tags = "".join(_telling_tags(text, lower)) if any(map(lower.__contains__, _TELLING)) else ""
+    tags = _telling_tags(data[:FIRST_BYTES])
+    if tags is None:
+        tags = _telling_tags(data[:HEAD_BYTES]) if len(data) > FIRST_BYTES else ""
     if not tags:
         return Head()
     root = etree.HTML(f"<html><head>{tags}</head></html>")
@@ -55,7 +54,7 @@ def read_head(data: bytes) -> Head:
     noindex = False
     for element in root.iter("link", "base", "meta"):
         if element.tag == "link":
-            if not canonical and "canonical" in _words(element.get("rel")):
+            if not canonical and "canonical" in words(element.get("rel")):
                 canonical = (element.get("href") or "").strip()
             continue
         if element.tag == "base":
@@ -64,7 +63,7 @@ def read_head(data: bytes) -> Head:
         content = element.get("content") or ""
         name = (element.get("name") or "").strip().lower()
         if name == "robots":
-            noindex = noindex or not _words(content).isdisjoint(("noindex", "none"))
+            noindex = noindex or not words(content).isdisjoint(("noindex", "none"))
         elif (element.get("http-equiv") or "").strip().lower() == "refresh":
             refresh = refresh or _target(content)
         elif (element.get("property") or name).strip() == "article:modified_time":
@@ -72,7 +71,16 @@ def read_head(data: bytes) -> Head:
     return Head(canonical, base, refresh, noindex, modified)
 
 
-def _telling_tags(text: str, lower: str) -> Iterator[str]:
+def _telling_tags(data: bytes) -> str | None:
+    """The tags that matter; None when there are none and the head may go on after `data`."""
+    text = _decoded(data)
+    lower = text.lower()
+    if len(lower) != len(text):  # a few letters get longer
+        text = text.encode("ascii", "xmlcharrefreplace").decode()
+        lower = text.lower()
+    if "<body" in lower and not any(map(lower.__contains__, _TELLING)):
+        return ""
+    found: list[str] = []
     place = 0
     while match := _TAG.search(text, place):
         place, tag = match.end(), match[1]
@@ -85,9 +93,10 @@ def _telling_tags(text: str, lower: str) -> Iterator[str]:
             end = lower.find(f"</{tag}", place)
             place = end if end >= 0 else len(text)
         elif tag not in _HEAD_TAGS:
-            return
+            return "".join(found)
         elif tag == "base" or any(map(lower[match.start() : place].__contains__, _TELLING)):
-            yield match[0]
+            found.append(match[0])
+    return None if len(data) == FIRST_BYTES else "".join(found)
 
 
 def leads_elsewhere(head: Head, loc: str, mapping: Mapping) -> str:
@@ -96,16 +105,18 @@ def leads_elsewhere(head: Head, loc: str, mapping: Mapping) -> str:
         return "noindex"
     base = _joined(loc, head.base) if head.base else loc
     for why, href in (("canonical", head.canonical), ("refresh", head.refresh)):
-        if href and not _is_same(_joined(base, href), loc, mapping):
+        if href and _is_other(_joined(base, href), loc, mapping):
             return why
     return ""
 
 
-def _is_same(address: str, loc: str, mapping: Mapping) -> bool:
+def _is_other(address: str, loc: str, mapping: Mapping) -> bool:
+    if not _WEB.match(address):
+        return False  # crawlers pass over a file: or javascript: address
     try:
-        return mapping.at(address) == loc
+        return mapping.at(address) != loc
     except Refused:
-        return False
+        return True
 
 
 def _joined(base: str, href: str) -> str:
@@ -120,7 +131,8 @@ def _target(content: str) -> str:
     return match["url"] if match else ""
 
 
-def _words(text: str | None) -> set[str]:
+def words(text: str | None) -> set[str]:
+    """The words of a list such as `noindex, nofollow`, in lower case."""
     return set(_TOKENS.split(text.strip().lower())) if text else set()
 
 

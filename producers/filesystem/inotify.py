@@ -50,7 +50,8 @@ _MASK: Final = (
 class WatchTable:
     """Which folders are watched. `mark` gets dirty paths relative to `root`, on another thread.
 
-    `matters` says of a name whether anything can depend on it. `lost` gets a sentence when events
+    A folder whose permissions changed is marked with a slash at its end. `matters` says of a name,
+    and whether it is a folder's, whether anything can depend on it. `lost` gets a sentence when events
     are missing from now on. Raises WatchLimit.
     """
 
@@ -59,7 +60,7 @@ class WatchTable:
         root: bytes,
         *,
         mark: Callable[[bytes], None],
-        matters: Callable[[bytes], bool],
+        matters: Callable[[bytes, bool], bool],
         lost: Callable[[str], None],
         follow: bool = False,
     ) -> None:
@@ -144,11 +145,13 @@ class WatchTable:
         if mask & InotifyConstants.IN_UNMOUNT:
             self._lost("a file system below the directory was unmounted")
             return
-        if not event.name:
+        name, is_folder = event.name, bool(mask & InotifyConstants.IN_ISDIR)
+        if not name or not self._matters(name, is_folder):
             return
-        if self._matters(event.name):
-            for folder in folders:
-                self._mark(folder + b"/" + event.name if folder else event.name)
+        if is_folder and mask & InotifyConstants.IN_ATTRIB:
+            name += b"/"
+        for folder in folders:
+            self._mark(folder + b"/" + name if folder else name)
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
         """Forget a folder that is gone. Called by the reader's thread; never raises."""

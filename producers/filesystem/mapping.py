@@ -54,8 +54,11 @@ class Mapping:
     def loc(self, folder: bytes, name: bytes, *, slug: str = "") -> str:
         """The normalised address of the file `name` in `folder` (relative, "" for the root).
 
-        `slug` takes the place of the stem, and of an index file's folder. Raises Refused.
+        `slug` takes the place of the stem, and of an index file's folder; one with a slash at its
+        start, of the whole path. Raises Refused.
         """
+        if slug.startswith("/"):
+            return self.at(self._folder_prefix + slug.lstrip("/"))
         if name in self._index:
             if slug and folder:
                 folder = folder[: folder.rfind(b"/") + 1] + os.fsencode(slug)

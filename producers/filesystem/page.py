@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from producers.filesystem.dates import date_text, instant
 from producers.filesystem.front_matter import FrontMatterError, front_matter, plain
-from producers.filesystem.html_head import Head, read_head
+from producers.filesystem.html_head import Head, read_head, words
 from producers.filesystem.source import FilesystemSource
 from sitemap_store.errors import Refused
 from sitemap_store.values import check_changefreq, check_priority
@@ -16,10 +16,10 @@ from sitemap_store.values import check_changefreq, check_priority
 HTML: Final = (b".html", b".htm", b".xhtml", b".xht")
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
-_LEFT_OUT: Final = ("sitemapexclude", "excludefromsitemap", "sitemapignore", "noindex")
+_LEFT_OUT: Final = ("sitemapexclude", "excludefromsitemap", "noindex")
 _OWN_LEFT_OUT: Final = ("exclude", "disable", "disabled", "noindex")
 _PUBLISHED: Final = ("publishdate", "pubdate", "date")
-_EXPIRED: Final = ("expirydate", "unpublishdate", "expires")
+_EXPIRED: Final = ("expirydate", "unpublishdate")
 
 
 class Facts(NamedTuple):
@@ -66,7 +66,7 @@ def _from_fields(fields: Fields[str, object], source: FilesystemSource, zone: st
         why = "draft"
     elif any(_flag(fields.get(key)) is True for key in _LEFT_OUT):
         why = "sitemap"
-    elif "noindex" in str(fields.get("robots", "")).lower():
+    elif not words(str(fields.get("robots", ""))).isdisjoint(("noindex", "none")):
         why = "noindex"
     values = [settings.get("lastmod"), *(fields.get(plain(n)) for n in source.lastmod_fields)]
     dates = [date_text(value, zone) for value in values]
@@ -78,7 +78,7 @@ def _from_fields(fields: Fields[str, object], source: FilesystemSource, zone: st
         opens=_first_instant(fields, _PUBLISHED, zone),
         closes=_first_instant(fields, _EXPIRED, zone),
         address=_address(fields, warnings),
-        slug=_slug(fields, warnings),
+        slug=_slug(fields),
         warnings=tuple(warnings),
     )
 
@@ -122,15 +122,12 @@ def _address(fields: Fields[str, object], warnings: list[str]) -> str:
     return ""
 
 
-def _slug(fields: Fields[str, object], warnings: list[str]) -> str:
+def _slug(fields: Fields[str, object]) -> str:
     value = fields.get("slug")
     if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
         return ""
-    slug = str(value).strip().strip("/")
-    if slug in ("", ".", ".."):
-        warnings.append(f"Its slug {value!r} is no part of an address; its path decides instead.")
-        return ""
-    return slug
+    slug = str(value).strip()
+    return slug if slug.startswith("/") else slug.rstrip("/")
 
 
 __all__ = ["Facts", "FrontMatterError", "read_page"]

@@ -57,6 +57,7 @@ class Scanner:
         self._clock = clock
         self._watch = watch
         self._visited: set[bytes] | None = None
+        self._locked: set[bytes] = set()
 
     def scan(self, *, send: bool, between: Callable[[], None]) -> int:
         """Look at the whole tree; returns how many files are pages by their names.
@@ -95,16 +96,20 @@ class Scanner:
     def look(self, paths: Iterable[bytes]) -> int:
         """Look at paths that something happened to, and send what changed; returns the events.
 
-        Raises RootChanged before anything is sent when the directory is another one by now.
+        A path that ends with a slash is a folder whose permissions changed. Raises RootChanged
+        before anything is sent when the directory is another one by now.
         """
         self._check_root()
         sent = 0
         rows: list[Row] = []
         gone: list[Row] = []
         before: list[Row | None] = []
-        covered: list[bytes] = []
+        covered: set[bytes] = set()
         for path in sorted(paths):  # a folder comes before what is in it
-            if _is_below(path, covered[-1:]):
+            if covered and not covered.isdisjoint(_above(path)):
+                continue
+            if path.endswith(b"/"):
+                sent += self._unlock(path[:-1])
                 continue
             slash = path.rfind(b"/")
             folder, name = path[: max(slash, 0)], path[slash + 1 :]
@@ -112,17 +117,18 @@ class Scanner:
                 text = read_small(self._root + b"/" + path)
                 self._selection.set_ignore(folder, text)
                 sent += self._subtree(folder)
-                covered.append(folder)
+                covered.add(folder)
                 continue
             try:
                 found = os.stat(self._root + b"/" + path, follow_symlinks=self._source.follow_symlinks)
             except (FileNotFoundError, NotADirectoryError):
                 found = None
             except OSError as error:
+                self._locked.add(folder)
                 self._report(Trouble(path, "unreadable", f"can't be looked at ({error.strerror})"))
                 continue
             if found is not None and st.S_ISDIR(found.st_mode):
-                covered.append(path)
+                covered.add(path)
                 sent += self._subtree(path)
                 continue
             old = self._cache.get(folder, name)
@@ -228,7 +234,16 @@ class Scanner:
         before.clear()
         return sent
 
+    def _unlock(self, folder: bytes) -> int:
+        """Look into a folder whose permissions changed, if that is what kept us out."""
+        locked = [each for each in self._locked if _is_below(each, (folder,))]
+        if not locked:
+            return 0
+        self._locked.difference_update(locked)
+        return self._subtree(folder)
+
     def _unlisted(self, folder: bytes, error: OSError) -> None:
+        self._locked.add(folder)
         if not folder:
             raise Unavailable(
                 what=f"watch.{self._source.name}.directory",
@@ -241,6 +256,14 @@ class Scanner:
     def _check_root(self) -> None:
         if not self._home.same():
             raise RootChanged
+
+
+def _above(path: bytes) -> Iterator[bytes]:
+    """A path itself and the folders above it."""
+    yield b""
+    while path:
+        yield path
+        path = path[: max(path.rfind(b"/"), 0)]
 
 
 def _is_below(path: bytes, folders: Iterable[bytes]) -> bool:

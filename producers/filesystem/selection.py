@@ -55,6 +55,14 @@ class Selection:
             lines = os.fsdecode(text).splitlines()
             self._ignores[folder] = GitIgnoreSpec.from_lines(lines)
 
+    def matters(self, name: bytes, is_folder: bool) -> bool:
+        """Whether a page can depend on what happens to something of that name."""
+        if name == IGNORE_FILE:
+            return True
+        if not is_folder and self._suffixes is not None and not name.endswith(self._suffixes):
+            return False
+        return not never_a_page(name)
+
     def is_page(self, folder: bytes, name: bytes) -> bool:
         """Whether the file is a page, given that its folder is entered."""
         if self._suffixes is not None and not name.endswith(self._suffixes):

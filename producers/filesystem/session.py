@@ -25,7 +25,7 @@ from producers.filesystem.history import History
 from producers.filesystem.ledger import Ledger
 from producers.filesystem.root import Root
 from producers.filesystem.scan import RootChanged, Scanner
-from producers.filesystem.selection import IGNORE_FILE, Selection, never_a_page
+from producers.filesystem.selection import Selection
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.standing import Standing
 from producers.filesystem.walk import WatchLimit
@@ -73,6 +73,7 @@ class Session:
         self._counted = self._asked = float("-inf")
         self._changed = True
         self._state_id: str | None = None
+        self._selection = Selection(source.include, source.exclude)
         why = standing.limited or self._root.why_polling(source.polling)
         self._table = None if why else self._watch_table()
         if self._table is None:
@@ -85,7 +86,7 @@ class Session:
         self._scanner = Scanner(
             source,
             self._root,
-            selection=Selection(source.include, source.exclude),
+            selection=self._selection,
             examiner=Examiner(
                 source,
                 publisher.store.site,
@@ -176,7 +177,7 @@ class Session:
         standing, full = self._standing, self._full
         started = standing.monotonic()
         standing.say(state="scanning")
-        files = self._scanner.scan(send=not full, between=self._between)
+        files = self._scanner.scan(send=standing.ready.is_set(), between=self._between)
         if full:
             standing.reconcile_due = True
         else:
@@ -221,7 +222,19 @@ class Session:
         if not standing.ready.is_set():
             standing.troubles.flush()
             self._count()
+            self._tell_unlisted()
             standing.ready.set()
+
+    def _tell_unlisted(self) -> None:
+        files, unlisted = self._standing.status["files"], self._standing.status["unlisted"]
+        if 2 * sum(unlisted.values()) > files:
+            log.warning(
+                "Most files of %s are not listed: %s of %d.",
+                self._source.directory,
+                ", ".join(f"{why} {count}" for why, count in sorted(unlisted.items())),
+                files,
+                extra=self._standing.extra("mostly_unlisted"),
+            )
 
     def _live(self) -> None:
         dirty = self._standing.dirty
@@ -267,7 +280,7 @@ class Session:
             return WatchTable(
                 self._root.path,
                 mark=self._standing.dirty.mark,
-                matters=_matters,
+                matters=self._matters,
                 lost=self._lose,
                 follow=self._source.follow_symlinks,
             )
@@ -315,6 +328,6 @@ class Session:
             self._standing.say(files=files, urls=urls, unlisted=unlisted)
             self._counted, self._changed = now, False
 
-
-def _matters(name: bytes) -> bool:
-    return name == IGNORE_FILE or not never_a_page(name)
+    def _matters(self, name: bytes, is_folder: bool) -> bool:
+        # What a link leads to may be a folder, though its name says nothing of it.
+        return self._selection.matters(name, is_folder or self._source.follow_symlinks)

@@ -28,6 +28,7 @@ PREFIX: Final = "smd_"
 """What a token begins with, so that scanners for leaked secrets find it."""
 _HASH: Final = "sha256:"
 _HEX: Final = 64
+_USUAL: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
 
 
@@ -128,7 +129,7 @@ def local(request: HTTPConnection) -> bool:
 
 
 def _loopback(host: str) -> bool:
-    if host == "localhost":
+    if host in _USUAL:
         return True
     try:
         address = ip_address(host)

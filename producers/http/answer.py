@@ -28,7 +28,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 def answer(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON answer."""
-    text = json.dumps(body, separators=(",", ":")).encode()
+    text = json.dumps(body, separators=(",", ":")).encode() + b"\n"
     return Response(text, status, {**HEADERS, **(headers or {})}, "application/json")
 
 
@@ -43,7 +43,8 @@ def endpoint(work: Work, caps: Caps) -> Handler:
             problem = error
         except Unavailable as error:
             problem = unavailable(f"{error}.")
-        _note(request, problem)
+        if request.method != "GET" or problem.status != 404:
+            _note(request, problem)
         headers = dict(problem.headers)
         if not body.finished:
             await body.drain()

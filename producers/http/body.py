@@ -50,15 +50,17 @@ class Body:
         self._request = request
         self._caps = caps
         self._stream: AsyncIterator[bytes] | None = None
-        length = request.headers.get("content-length", "0")
-        self.finished = length == "0" and "transfer-encoding" not in request.headers
+        length = request.headers.get("content-length", "")
+        chunked = "transfer-encoding" in request.headers
+        self._length = int(length) if length.isdecimal() and not chunked else None
+        """How long it is, when that is known; uvicorn holds the client to it."""
+        self.finished = not (length or chunked) or self._length == 0
         """Whether nothing of it is left to read."""
 
     async def pieces(self, cap: int) -> AsyncIterator[bytes]:
         """The plain bytes, `cap` of them at the most."""
         inflate = self._inflater()
-        length = self._request.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > cap:
+        if self._length is not None and self._length > cap:
             raise _too_large(cap)
         plain = 0
         async for gathered in self._gathered(cap):
@@ -100,7 +102,7 @@ class Body:
         start, taken = clock(), 0
         gathered = bytearray()
         stream = self._pieces()
-        while True:
+        while taken != self._length:
             latest = start + caps.grace + taken / caps.pace
             try:
                 async with asyncio.timeout_at(min(latest, clock() + caps.wait)):

@@ -46,8 +46,9 @@ class Sources:
             detail = f"Another sync of the source {source} is under way."
             raise Problem(409, "busy", detail, headers={"Retry-After": "5"})
         self._busy.add(source)
-        desired = await asyncio.to_thread(Desired)
+        desired: Desired | None = None
         try:
+            desired = await asyncio.to_thread(Desired)
             began = await intake.look()
             site, outcome = intake.sink.store.site, Outcome()
             async for batch in batches(body.pieces(caps.sync), split):
@@ -59,14 +60,14 @@ class Sources:
             apply = partial(desired.apply, intake.sink, source, at=began, accept_deletes=accept)
             synced = await intake.run(apply, patience=LONGEST_S)
         except TooManyDeletes as error:
-            detail = (
-                f"{str(error).partition(':')[0]}: send it again with ?accept_deletes=true if they are meant."
-            )
+            said = str(error).partition(":")[0]
+            detail = f"{said}: send it again with ?accept_deletes=true if they are meant."
             more = {"listed": error.listed, "deletes": error.deletes}
             raise Problem(409, "mass-delete", detail, more=more) from error
         finally:
             self._busy.discard(source)
-            desired.__exit__(None, None, None)
+            if desired is not None:
+                desired.close()
         return answer({**synced._asdict(), "refused": outcome.body()["refused"]}, 202)
 
 

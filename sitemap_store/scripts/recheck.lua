@@ -1,15 +1,23 @@
--- Marks every shard and index file to be rendered again and compared with the output (`rebuild`), a slice
--- of the shards at a time so that no call takes long.
--- ARGV: 1 now, 2 first place among the shards, 3 last place
--- Returns how many shards were marked; the call that marks none marks the index files.
+-- Marks shards to be rendered again and compared with the output (`rebuild`), or, with no ids, the index
+-- files. A shard whose file is not at the output is taken off its index first, so that no index names it
+-- before it is back; its lastmod stays, since its bytes will be the same.
+-- ARGV: 1 now, 2 shard ids joined by a space, 3 those of them whose files are missing
 local now = clock(ARGV[1])
-local ids = redis.call('ZRANGE', key('shards'), ARGV[2], ARGV[3])
-for _, id in ipairs(ids) do
-  redis.call('HSETNX', key('s:' .. id), 'check', 1)
-  redis.call('ZADD', key('pending'), 'NX', now, id)
-  redis.call('ZADD', key('due'), 'LT', now, id)
+for id in string.gmatch(ARGV[3], '%d+') do
+  local k = redis.call('HGET', key('s:' .. id), 'index')
+  if k then
+    redis.call('HSET', key('s:' .. id), 'file', '')
+    redis.call('HDEL', key('idx:' .. k), id)
+  end
 end
-if #ids == 0 then
+for id in string.gmatch(ARGV[2], '%d+') do
+  if redis.call('EXISTS', key('s:' .. id)) == 1 then
+    redis.call('HSETNX', key('s:' .. id), 'check', 1)
+    redis.call('ZADD', key('pending'), 'NX', now, id)
+    redis.call('ZADD', key('due'), 'LT', now, id)
+  end
+end
+if ARGV[2] == '' then
   for _, k in ipairs(redis.call('HKEYS', key('index_sizes'))) do
     redis.call('HSET', key('i:' .. k), 'check', 1)
     redis.call('HINCRBY', key('i:' .. k), 'v', 1)
@@ -17,4 +25,4 @@ if #ids == 0 then
     redis.call('ZADD', key('due'), 'LT', now, 'i' .. k)
   end
 end
-return #ids
+return 1

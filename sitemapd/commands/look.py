@@ -46,6 +46,10 @@ def status(context: Context, as_json: bool) -> None:
 
     names = [context.site_name] if context.site else list(context.parts.sites)
     sites = {name: report(context.parts.store(name)) for name in names}
+    if any(context.parts.settings.sites[name].database for name in names):
+        from sitemapd.lag import ask_databases
+
+        ask_databases(context.parts, sites)
     if as_json:
         click.echo(json.dumps({"sites": sites}, indent=2))
         return
@@ -56,11 +60,19 @@ def status(context: Context, as_json: bool) -> None:
             f"{site['refused']:,} refused, {site['workers']} workers, "
             f"{site['redis_bytes_per_url'] or '-'} Redis bytes per URL"
         )
+        lag = site["lag_ms"]
+        if lag["p50"] is not None:
+            click.echo(f"  from event to file in the last hour: p50 {lag['p50']} ms, p99 {lag['p99']} ms")
         for section, row in site["sections"].items():
             click.echo(
                 f"  {section}: {row['urls']:,} URLs, {row['shards']:,} shards, "
                 f"last published {row['last_published'] or 'never'}"
             )
+        for source, how in site["producers"].items():
+            problem = f", {how['problem']}" if how.get("problem") else ""
+            if how.get("lag_rows"):
+                problem += f", {how['lag_rows']:,} changes wait, the oldest for {how['lag_seconds']:.1f} s"
+            click.echo(f"  {how['kind']} {source}: {how['state']}{problem}, heard of {how['seen']}")
 
 
 @click.command()

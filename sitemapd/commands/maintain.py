@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import secrets
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from sitemap_store.errors import SitemapdError
 from sitemapd.cli import Context
+
+if TYPE_CHECKING:
+    from sitemapd.build import Parts
 
 
 @click.command()
@@ -17,7 +21,8 @@ def rebuild(context: Context) -> None:
     """Render everything again from the state, replacing only what differs. The workers do it."""
     names = [context.site_name] if context.site else list(context.parts.sites)
     for name in names:
-        shards = sum(partition.recheck() for partition in context.parts.store(name).partitions)
+        present = set(context.parts.folder(name).published())
+        shards = sum(partition.recheck(present) for partition in context.parts.store(name).partitions)
         click.echo(f"{name}: {shards} shards are compared with the output; `sitemapd wait` waits")
 
 
@@ -29,11 +34,17 @@ def restore(context: Context, discard: bool) -> None:
 
     Events that were pushed meanwhile are kept and applied after it. Workers that run go on by themselves.
     """
+    from sitemapd.embedded import redis_running
+
+    name = context.site_name
+    with redis_running(context.parts):
+        _restore(context.parts, name, discard)
+
+
+def _restore(parts: Parts, name: str, discard: bool) -> None:
     from sitemapd.begin import adopt
     from sitemapd.restore import discard_tree, restore_tree
 
-    name = context.site_name
-    parts = context.parts
     store, folder = parts.store(name), parts.folder(name)
     remembered = {partition.state_id() for partition in store.partitions} - {None}
     if remembered and folder.marker() in remembered and not discard:
@@ -47,7 +58,7 @@ def restore(context: Context, discard: bool) -> None:
     if discard:
         files = discard_tree(folder)
         for partition in store.partitions:
-            partition.recheck()
+            partition.recheck(present=())
         adopt(parts, name, secrets.token_hex(8))
         click.echo(f"Removed {files} old files; what Redis holds is published in their place.")
         return

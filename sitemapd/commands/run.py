@@ -41,7 +41,7 @@ def run(
     host: str,
     port: int,
 ) -> None:
-    """Run everything: Redis if none is configured, workers, watchers and an HTTP server.
+    """Run everything: Redis if none is configured, workers, watchers and an HTTP server with its status page.
 
     With --base-url and --output no configuration file is needed: one site, and DIRECTORY is watched.
     Without them the configuration file says it all.
@@ -53,7 +53,8 @@ def run(
     from sitemapd.services import stop_on_signals
     from sitemapd.web import listen
 
-    for name in (parts := build(settings)).sources:
+    parts = build(settings)
+    for name in {**parts.sources, **parts.databases}:
         parts.folder(name).prepare()
     if not parts.sites:
         raise BadSetting(
@@ -82,24 +83,30 @@ def run(
 
 def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, *, remember: bool) -> None:
     from sitemapd.begin import begin
-    from sitemapd.services import health, rescan_on_hangup, supervisor, watchers
     from sitemapd.reporting import Reporter
+    from sitemapd.services import check_relays, health, relays, rescan_on_hangup, supervisor, watchers
     from sitemapd.serving import served
     from sitemapd.web import Server
 
+    relaying = relays(parts)
+    check_relays(relaying)
     begin(parts)
     if parts.settings.redis_url is None:
         log.info("Redis runs at %s", parts.redis_url, extra={"action": "redis_started"})
     watching = watchers(parts)
-    rescan_on_hangup(watching)
+    rescan_on_hangup([*watching, *relaying])
     supervised = supervisor(parts, as_json=context.log_json)
     file = _remember(parts.settings) if remember else None
-    web = Server(served(parts, lambda: health(parts, supervised, watching)), listener)
+    web = Server(served(parts, lambda: health(parts, supervised, watching, relaying)), listener)
     reporter = Reporter(parts, watching)
+    relay_reporter = Reporter(parts, relaying, kind="relay")
     web.start()
     for watcher in watching:
         watcher.start()
+    for relay in relaying:
+        relay.start()
     reporter.start()
+    relay_reporter.start()
     if file is not None:
         click.echo(f"Other commands: sitemapd --config {file} status")
     click.echo(f"Serving at {web.address}")
@@ -108,7 +115,10 @@ def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, *
     finally:
         for watcher in watching:
             watcher.stop()
+        for relay in relaying:
+            relay.stop()
         reporter.stop()
+        relay_reporter.stop()
         web.stop()
 
 

@@ -73,7 +73,7 @@ def watch(context: Context, accept_deletes: bool) -> None:
 @click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True)
 @click.pass_obj
 def serve(context: Context, host: str, port: int) -> None:
-    """Serve the published files and /healthz over HTTP."""
+    """Serve the published files, the status page, metrics and the push API over HTTP."""
     context.configure_logging()
     parts = context.parts
     from sitemapd.services import health, stop_on_signals

@@ -92,7 +92,8 @@ class Service:
 
         def lines() -> list[str]:
             found = [line for line in (self.out + self.log).splitlines() if text in line]
-            assert self.alive() or len(found) >= times, f"it ended with {self._process.poll()}:\n{self.log}"
+            if not self.alive() and len(found) < times:
+                raise RuntimeError(f"it ended with {self._process.poll()}:\n{self.log}")
             return found if len(found) >= times else []
 
         return until(lines, within=within, what=f"it says {text!r}; so far it said\n{self.out}{self.log}")[-1]
@@ -167,7 +168,7 @@ class Place:
     def worker(self, *arguments: str, env: Mapping[str, str] | None = None, processes: int = 2) -> Service:
         """Start `sitemapd worker` and wait until its processes are there."""
         service = self.service(*arguments, "worker", "--workers", str(processes), env=env)
-        service.says("[worker_started", times=processes)
+        service.says("worker_started", times=processes)
         return service
 
     def events(self, *events: Mapping[str, object], code: int = 0, site: Sequence[str] = ()) -> Result:

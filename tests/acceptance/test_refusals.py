@@ -89,8 +89,6 @@ BROKEN = {
         ["sites.other.output", "main"],
     ),
 }
-NEEDS_NO_REDIS_HERE = {"Redis refuses", "no Redis set"}
-"""For `push` it is away for now (exit 1); `run` brings its own."""
 
 
 def nothing_happened(place: Place) -> None:
@@ -126,6 +124,12 @@ def test_other_commands_refuse_it_alike(place: Place, command: list[str]) -> Non
     sentence = place.command(*command).refusal()
     for word in says:
         assert word in sentence, sentence
+
+
+def test_run_refuses_a_redis_that_refuses(place: Place) -> None:
+    """`run` with a Redis configured starts none of its own when that one is away."""
+    place.configure(settings(NOBODY))
+    assert "127.0.0.1:1" in place.command("run", "--port", "0").refusal()
 
 
 def test_missing_file_is_named_with_the_way_out(place: Place) -> None:

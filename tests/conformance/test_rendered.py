@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from sitemap_store.entries import Entry
-from sitemap_store.protocol import STRICT
+from sitemap_store.protocol import SITEMAP_NS, STRICT
 from sitemap_store.reader import read_index, read_urlset
 from sitemap_store.render import Style, index, urlset
 from sitemap_store.site import index_file
@@ -105,26 +105,25 @@ def test_the_largest_index_keeps_its_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    "xml",
+    "urls",
     [
-        "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'/>",
-        "<urlset><url><loc>https://example.com/</loc></url></urlset>",
-        "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url><lastmod>2026-01-01</lastmod>"
-        "<loc>https://example.com/</loc></url></urlset>",
-        "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url><loc>https://example.com/ö</loc>"
-        "</url></urlset>",
-        "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url><loc>https://example.com/a</loc>"
-        "<priority>1</priority></url></urlset>",
-        "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url><loc>https://example.com/a</loc>"
-        "<lastmod>2026-01</lastmod></url></urlset>",
-        "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'><url><loc>https://example.com/a</loc>"
-        "</url><url><loc>https://example.com/a</loc></url></urlset>",
+        "",
+        "<url><lastmod>2026-01-01</lastmod><loc>https://example.com/</loc></url>",
+        "<url><loc>https://example.com/ö</loc></url>",
+        "<url><loc>https://example.com/a</loc><priority>1</priority></url>",
+        "<url><loc>https://example.com/a</loc><lastmod>2026-01</lastmod></url>",
+        "<url><loc>https://example.com/a</loc></url>" * 2,
+        "<url><loc> https://example.com/a</loc></url>",
+        f"<url><loc>https://example.com/{'a' * 2048}</loc></url>",
     ],
-    ids=["empty", "no namespace", "order", "not encoded", "one decimal", "month", "twice"],
+    ids=["empty", "order", "not encoded", "one decimal", "month", "twice", "space", "too long"],
 )
-def test_the_schema_itself_can_say_no(xml: str) -> None:
+def test_the_schema_itself_can_say_no(urls: str) -> None:
     """A schema that takes everything would prove nothing."""
-    assert not URLSET.validate(etree.fromstring(xml).getroottree())
+    good = f'<urlset xmlns="{SITEMAP_NS}"><url><loc>https://example.com/a</loc></url></urlset>'
+    assert URLSET.validate(etree.fromstring(good).getroottree())
+    bad = f'<urlset xmlns="{SITEMAP_NS}">{urls}</urlset>'
+    assert not URLSET.validate(etree.fromstring(bad).getroottree())
 
 
 def test_no_index_file_is_listed_as_a_shard() -> None:

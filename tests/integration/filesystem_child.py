@@ -1,4 +1,4 @@
-"""Scenarios that need limits or mounts of their own: run under unshare by test_filesystem_guard.py."""
+"""Scenarios that need limits, mounts or rights of their own: run by test_filesystem_guard.py."""
 
 import json
 import logging
@@ -78,10 +78,41 @@ def unmount(world: World) -> dict[str, Any]:
     root_kept = world.urls() == urls
     mount(world.content, "disk")
     mount(below, "disk-below")
-    until(lambda: watcher.health()["held_deletes"] == 0 or watcher.rescan())
+    watcher.rescan()
+    until(lambda: watcher.health()["held_deletes"] == 0)
     world.write("below/new.html")
     world.until_urls(*urls, "below/new.html")
     return {"held": held, "below_kept": below_kept, "root_kept": root_kept, "back": True}
+
+
+def locked(world: World) -> dict[str, Any]:
+    """Files and folders that can't be read, and then can."""
+    file = world.write("secret.html")
+    world.write("locked/a.html")
+    world.write("locked/deep/b.html")
+    folder = world.content / "locked"
+    watcher = world.watch()
+    draft = world.write("draft.txt", "---\ndraft: true\n---\n")
+    draft.chmod(0)
+    draft.rename(file)
+    world.write("marker-1.html")
+    until(lambda: "marker-1.html" in world.urls())
+    kept = "secret.html" in world.urls()
+    file.chmod(0o644)
+    until(lambda: "secret.html" not in world.urls())
+    folder.chmod(0)
+    assert watcher.stop()
+    watcher = world.watch()
+    below_kept = {"locked/a.html", "locked/deep/b.html"} <= world.urls()
+    folder.chmod(0o755)
+    world.write("locked/deep/c.html")
+    world.settle()
+    folder.chmod(0)
+    folder.rename(world.content / "other")
+    world.until_urls("marker-1.html")
+    (world.content / "other").chmod(0o755)
+    world.settle()
+    return {"kept": kept, "below_kept": below_kept, "found": "other/deep/c.html" in world.urls()}
 
 
 def main() -> None:
@@ -92,6 +123,8 @@ def main() -> None:
     try:
         if scenario == "unmount":
             found = unmount(world)
+        elif scenario == "locked":
+            found = locked(world)
         elif scenario == "later":
             found = later(world)
         else:

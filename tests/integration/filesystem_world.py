@@ -62,9 +62,7 @@ class World:
         self.content.mkdir(parents=True, exist_ok=True)
         self.state_dir: Path | None = folder / "state"
         self.client = connect(redis_url, timeout=2.0)
-        self.site = Site(
-            name="main", rules=UrlRules(base=BASE), sections=Sections(()), assume_timezone=None
-        )
+        self.site = Site(name="main", rules=UrlRules(base=BASE), sections=Sections(()), assume_timezone=None)
         self.publisher = Recorder(Store(self.client, self.site), Waker(self.client))
         self.watchers: list[Watcher] = []
 
@@ -106,9 +104,7 @@ class World:
 
     def entries(self) -> dict[str, Entry]:
         """What the state holds of the source, by path below the site."""
-        return {
-            entry.loc.removeprefix(BASE): entry for entry in self.publisher.store.listing("pages")
-        }
+        return {entry.loc.removeprefix(BASE): entry for entry in self.publisher.store.listing("pages")}
 
     def urls(self) -> set[str]:
         """The paths below the site that the state holds of the source."""

@@ -1,4 +1,4 @@
-"""What must not be believed, and what is in the way: empty disks, full tables, lost events, locked folders."""
+"""What must not be believed, and what is in the way: empty disks, full tables, lost events, locked files."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from producers.filesystem import scan
 from producers.filesystem.inotify import WatchTable
 from tests import needs
 from tests.integration.filesystem_world import World, until
@@ -65,7 +66,8 @@ def test_an_empty_folder_deletes_nothing(
     away.rename(world.content)
     world.until_urls(*urls)
     until(lambda: watcher.health()["held_deletes"] == 0)
-    assert world.events_of("0/0.html") == ["add"]
+    # Without the cache nobody knows that a file which comes back is in the state already.
+    assert world.events_of("0/0.html") == (["add", "add"] if cold else ["add"])
 
 
 @pytest.mark.parametrize("polling", ["never", "always"])
@@ -98,9 +100,7 @@ def test_accepted_deletes_are_sent(world: World) -> None:
     ("pages", "gone", "share", "held"),
     [(100, 100, 0.2, 0), (600, 101, 0.2, 0), (500, 101, 0.2, 101), (150, 150, 1.0, 0), (150, 120, 0.0, 120)],
 )
-def test_the_guard_counts_as_documented(
-    world: World, pages: int, gone: int, share: float, held: int
-) -> None:
+def test_the_guard_counts_as_documented(world: World, pages: int, gone: int, share: float, held: int) -> None:
     """Over 100, and over the share of the URLs that were listed."""
     filled(world, pages)
     world.watch(max_delete=share).stop()
@@ -144,9 +144,7 @@ def test_an_overflow_of_the_kernels_queue_loses_nothing(
     assert watcher.health()["mode"] == "events"
 
 
-def test_more_dirty_paths_than_are_kept_lead_to_a_scan(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_dirty_paths_than_are_kept_lead_to_a_scan(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory for dirty paths is bounded."""
     monkeypatch.setattr("producers.filesystem.dirty.MOST", 50)
     monkeypatch.setattr("producers.filesystem.dirty.Dirty.__init__.__kwdefaults__", {"most": 50})
@@ -227,14 +225,10 @@ def test_a_rescan_repairs_the_state(world: World) -> None:
     world.until_urls("a.html")
 
 
-def test_changes_during_a_long_scan_are_not_held_up(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_during_a_long_scan_are_not_held_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rescan of many folders looks at ripe paths between two of them."""
     filled(world, 100)
     watcher = world.watch()
-    from producers.filesystem import scan  # noqa: PLC0415
-
     gate, entered = threading.Event(), threading.Event()
     through = scan.Scanner._compare
 
@@ -260,8 +254,13 @@ def in_namespace(world: World, scenario: str, redis_url: str, *, flags: str) -> 
     unshare = needs.program("unshare", package="util-linux")
     probe = subprocess.run([unshare, flags, "true"], capture_output=True)
     needs.require(probe.returncode == 0, "this system allows no user namespaces")
+    return in_child(world, scenario, redis_url, unshare, flags)
+
+
+def in_child(world: World, scenario: str, redis_url: str, *wrapper: str) -> dict[str, Any]:
+    """Run a scenario of filesystem_child.py in a process of its own; returns what it printed."""
     done = subprocess.run(
-        [unshare, flags, sys.executable, str(CHILD), scenario, str(world.folder), redis_url],
+        [*wrapper, sys.executable, str(CHILD), scenario, str(world.folder), redis_url],
         capture_output=True,
         timeout=60,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
@@ -298,3 +297,17 @@ def test_an_unmounted_disk_deletes_nothing(world: World, redis_url: str) -> None
     assert found["below_kept"]
     assert found["held"] == 150
     assert found["back"]
+
+
+def test_what_cannot_be_read_keeps_what_was_known(world: World, redis_url: str) -> None:
+    """A file and a folder without read permission keep their pages, and are looked at once they have it."""
+    wrapper = []
+    if os.geteuid() == 0:  # root reads everything, unless that is taken from it
+        setpriv = needs.program("setpriv", package="util-linux")
+        wrapper = [setpriv, "--bounding-set=-dac_override,-dac_read_search"]
+    found = in_child(world, "locked", redis_url, *wrapper)
+    assert found["kept"]
+    assert found["below_kept"]
+    assert found["found"]
+    assert found["log"].count("secret.html: can't be read") == 1
+    assert found["log"].count("locked: can't be listed") == 1

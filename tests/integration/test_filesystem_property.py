@@ -5,21 +5,38 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
+import signal
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from tests.integration.filesystem_world import World
+from tests import needs
+from tests.acceptance.place import Place
+from tests.acceptance.until import until
+from tests.integration.filesystem_world import BASE, World, plain_look
+from tests.published import published
 from tests.redis_server import RedisServer
 
 NAMES: Final = ["a.html", "b.html", "index.html", "a.md", "index.md", "c d.md", "x.txt", "é.html"]
 FOLDERS: Final = ["", "a", "b", "a/c", "a.html", "b/c/d"]
 TEXTS: Final = ["text", "other text", "---\ndraft: true\n---\n", "---\ndraft: false\n---\n"]
+
+CONFIGURATION: Final = f"""
+data_dir = "data"
+[sites.main]
+base_url = "{BASE}"
+output = "public"
+shard_size = 10
+min_interval = 0.05
+[sites.main.watch.pages]
+directory = "content"
+debounce = 0.05
+max_delete = 1.0
+"""
 
 files = st.builds("/".join, st.tuples(st.sampled_from(FOLDERS), st.sampled_from(NAMES))).map(
     lambda path: path.lstrip("/")
@@ -27,27 +44,112 @@ files = st.builds("/".join, st.tuples(st.sampled_from(FOLDERS), st.sampled_from(
 folders = st.sampled_from([folder for folder in FOLDERS if folder])
 
 
+class Watched(Protocol):
+    """A tree that is watched, in one way or another."""
+
+    home: Path
+    content: Path
+
+    def begin(self) -> None:
+        """Begin with an empty tree, `content` being a link to a release."""
+
+    def restart(self) -> None:
+        """End the watcher and start it again."""
+
+    def settle(self) -> None:
+        """Wait until everything is as a plain look at the tree says."""
+
+    def end(self) -> None:
+        """End this run."""
+
+
+class InThisProcess:
+    """A watcher in this process; what counts is the state in Redis."""
+
+    def __init__(self, home: Path, server: RedisServer, polling: str) -> None:
+        self.home, self.content = home, home / "content"
+        self._server = server
+        self._options: dict[str, Any] = {"polling": polling, "max_delete": 1.0}
+
+    def begin(self) -> None:
+        self._server.flush()
+        shutil.rmtree(self.home, ignore_errors=True)
+        self._world = World(self.home, self._server.url)
+        self.content.rmdir()
+        (self.home / "release-0").mkdir()
+        self.content.symlink_to("release-0")
+        self._world.watch(**self._options)
+
+    def restart(self) -> None:
+        assert self._world.watchers.pop().stop()
+        self._world.watch(**self._options)
+
+    def settle(self) -> None:
+        self._world.settle()
+
+    def end(self) -> None:
+        self._world.close()
+
+
+class InProcesses:
+    """`sitemapd run` with its workers; what counts is what a crawler finds."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.home, self.content = place.folder, place.folder / "content"
+        self._output = place.folder / "public"
+        (self.home / "release-0").mkdir()
+        self.content.symlink_to("release-0")
+        place.configure(CONFIGURATION)
+        self._start()
+
+    def begin(self) -> None:
+        for name in os.listdir(self.content):
+            path = self.content / name
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        for name in os.listdir(self.home):
+            if name.startswith("release-") and name != os.readlink(self.content):
+                shutil.rmtree(self.home / name)
+        self.settle()
+
+    def _start(self) -> None:
+        self.service = self._place.service("run", "--port", "0")
+        self.service.says("Serving at ")
+
+    def restart(self) -> None:
+        assert self.service.stop() == 0
+        self._start()
+
+    def settle(self) -> None:
+        def found() -> set[str]:
+            if not (self._output / "sitemap.xml").exists():
+                return set()
+            return {loc.removeprefix(BASE) for loc in published(self._output)}
+
+        until(
+            lambda: found() == plain_look(self.content),
+            within=60,
+            what="the published URLs are those of the tree",
+        )
+
+    def end(self) -> None:
+        pass
+
+
 class Tree(RuleBasedStateMachine):
     """A person, an editor, git and a deploy at work on one tree, while it is watched."""
 
-    server: RedisServer
-    polling: str
+    watched: Watched
 
     @initialize()
     def begin(self) -> None:
-        self.server.flush()
-        self.home = Path(tempfile.mkdtemp(prefix="tree-"))
-        self.world = World(self.home, self.server.url)
+        self.home, self.content = self.watched.home, self.watched.content
         self.releases = 0
-        self.world.content.rmdir()
-        (self.home / "release-0").mkdir()
-        self.world.content.symlink_to("release-0")
-        self.options = {"polling": self.polling, "max_delete": 1.0}
-        self.world.watch(**self.options)
+        self.watched.begin()
 
     def path(self, path: str) -> Path:
         """A path in the tree, its folders made; a file that is in the way stays in the way."""
-        found = self.world.content / path
+        found = self.content / path
         with contextlib.suppress(FileExistsError, NotADirectoryError):
             found.parent.mkdir(parents=True, exist_ok=True)
         return found
@@ -68,28 +170,28 @@ class Tree(RuleBasedStateMachine):
     @rule(path=files)
     def delete(self, path: str) -> None:
         with contextlib.suppress(OSError):
-            (self.world.content / path).unlink()
+            (self.content / path).unlink()
 
     @rule(one=files | folders, other=files | folders)
     def move(self, one: str, other: str) -> None:
         with contextlib.suppress(OSError):
-            (self.world.content / one).rename(self.path(other))
+            (self.content / one).rename(self.path(other))
 
     @rule(folder=folders)
     def make_folder(self, folder: str) -> None:
         with contextlib.suppress(OSError):
-            (self.world.content / folder).mkdir(parents=True)
+            (self.content / folder).mkdir(parents=True)
 
     @rule(folder=folders)
     def remove_folder(self, folder: str) -> None:
         with contextlib.suppress(OSError):
-            shutil.rmtree(self.world.content / folder)
+            shutil.rmtree(self.content / folder)
 
     @rule(folder=folders)
     def move_out(self, folder: str) -> None:
         with contextlib.suppress(OSError):
             shutil.rmtree(self.home / "out", ignore_errors=True)
-            (self.world.content / folder).rename(self.home / "out")
+            (self.content / folder).rename(self.home / "out")
 
     @rule(folder=folders)
     def move_in(self, folder: str) -> None:
@@ -99,26 +201,29 @@ class Tree(RuleBasedStateMachine):
     @rule(path=files)
     def link(self, path: str) -> None:
         with contextlib.suppress(OSError):
-            self.path(path).symlink_to(self.world.content / "a.html")
+            self.path(path).symlink_to(self.content / "a.html")
 
     @rule(path=files, mode=st.sampled_from([0o600, 0o644]), back=st.booleans())
     def touch(self, path: str, mode: int, back: bool) -> None:
         with contextlib.suppress(OSError):
-            (self.world.content / path).chmod(mode)
+            (self.content / path).chmod(mode)
             if back:
-                os.utime(self.world.content / path, (1_500_000_000, 1_500_000_000))
+                os.utime(self.content / path, (1_500_000_000, 1_500_000_000))
 
     @rule(copy=st.booleans())
     def swap_release(self, copy: bool) -> None:
         self.releases += 1
         release = self.home / f"release-{self.releases}"
+        if release.name == os.readlink(self.content):
+            return
+        shutil.rmtree(release, ignore_errors=True)
         if copy:
-            shutil.copytree(self.world.content.resolve(), release, symlinks=True)
+            shutil.copytree(self.content.resolve(), release, symlinks=True)
         else:
             release.mkdir()
             (release / "a.html").write_text("new")
         (self.home / "next").symlink_to(release.name)
-        os.replace(self.home / "next", self.world.content)
+        os.replace(self.home / "next", self.content)
 
     @rule(count=st.sampled_from([10, 300]))
     def burst(self, count: int) -> None:
@@ -128,32 +233,66 @@ class Tree(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        assert self.world.watchers.pop().stop()
-        self.world.watch(**self.options)
+        self.watched.restart()
 
     @rule()
     def settle(self) -> None:
-        self.world.settle()
+        self.watched.settle()
 
     def teardown(self) -> None:
-        if hasattr(self, "world"):
-            try:
-                self.world.settle()
-            finally:
-                self.world.close()
-                shutil.rmtree(self.home)
+        self.watched.settle()
+        self.watched.end()
 
 
-@pytest.mark.parametrize("polling", ["never", "always"])
-def test_the_state_follows_the_tree(any_redis: RedisServer, polling: str) -> None:
-    """Random writes, saves, renames, moves in and out, links, deploys, bursts and restarts."""
-    machine = type("Watched", (Tree,), {"server": any_redis, "polling": polling})
+def check(watched: Watched, *, examples: int, steps: int) -> None:
+    """Run the machine on a watched tree."""
     run_state_machine_as_test(
-        machine,
+        type("WatchedTree", (Tree,), {"watched": watched}),
         settings=settings(
-            max_examples=25,
-            stateful_step_count=25,
+            max_examples=examples,
+            stateful_step_count=steps,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+@pytest.mark.parametrize("polling", ["never", "always"])
+def test_the_state_follows_the_tree(tmp_path: Path, any_redis: RedisServer, polling: str) -> None:
+    """Random writes, saves, renames, moves in and out, links, deploys, bursts and restarts."""
+    check(InThisProcess(tmp_path / "home", any_redis, polling), examples=25, steps=25)
+
+
+def test_the_published_sitemaps_follow_the_tree(tmp_path: Path) -> None:
+    """The same with real processes: what a crawler finds is what a plain look at the tree finds."""
+    place = Place(tmp_path)
+    try:
+        check(InProcesses(place), examples=6, steps=20)
+    finally:
+        place.close()
+
+
+def test_a_burst_that_overflows_the_kernels_queue_is_published(tmp_path: Path) -> None:
+    """While the watching process is stopped, more happens than the kernel keeps."""
+    size = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    needs.require(size <= 65_536, f"a queue of {size} events takes too long to overflow")
+    place = Place(tmp_path)
+    try:
+        watched = InProcesses(place)
+        watched.begin()
+        for number in range(50):
+            (watched.content / f"{number}").mkdir()
+        (watched.content / "first.html").write_text("")
+        watched.settle()
+        watched.service.signal(signal.SIGSTOP)
+        for number in range(size // 2 + 1000):
+            (watched.content / f"{number % 50}" / f"{number}.html").write_text("")
+        shutil.rmtree(watched.content / "0")
+        watched.service.signal(signal.SIGCONT)
+        watched.service.says("events_lost")
+        watched.settle()
+        (watched.content / "last.html").write_text("")
+        watched.settle()
+        assert watched.service.count("events_lost") == 1
+    finally:
+        place.close()

@@ -156,9 +156,7 @@ def test_an_atomic_save_is_one_update(world: World, way: str) -> None:
         (folder / ".goutputstream-ABCDEF").rename(file)
     until(lambda: world.sent() > before)
     world.settle()
-    assert [(event.op, event.loc) for event in world.publisher.events[before:]] == [
-        ("add", BASE + "p.html")
-    ]
+    assert [(event.op, event.loc) for event in world.publisher.events[before:]] == [("add", BASE + "p.html")]
 
 
 def test_a_folder_moved_out_takes_its_pages_along_and_no_others(world: World) -> None:
@@ -404,9 +402,7 @@ def test_a_date_that_passed_while_nobody_watched_is_kept(world: World) -> None:
     world.until_urls("a")
 
 
-def test_a_refusal_is_reported_and_the_rest_goes_on(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refusal_is_reported_and_the_rest_goes_on(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """A path of 2,295 characters is in the list of the refused, by its rule, once."""
     folder = "/".join(["错" * 85] * 3)
     world.write(f"{folder}/page.html")
@@ -456,9 +452,7 @@ def test_dates_come_from_git(world: World) -> None:
     assert dates()[name] == first
 
 
-def test_no_repository_is_told_and_done_without(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_repository_is_told_and_done_without(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """lastmod from git in a folder without history: one error, and the next choice decides."""
     os.utime(world.write("a.html"), (1_600_000_000, 1_600_000_000))
     world.watch(lastmod=("git", "mtime"))

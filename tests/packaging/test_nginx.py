@@ -22,6 +22,8 @@ FILES: Final = {
     "sitemap.xml": INDEX,
     "sitemap-pages-1.xml.gz": SHARD,
     "robots.txt": b"Sitemap: http://127.0.0.1/sitemap.xml\n",
+    "0123456789abcdef.txt": b"0123456789abcdef",
+    "short.txt": b"not a key",
     ".sitemap.xml": b"half a file",
     ".sitemap-pages-1.xml.gz": b"half a file",
     ".state/sitemap.xml": b"hidden",
@@ -70,6 +72,10 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = folder / "public" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
+    (folder / "secret").write_text("<secret/>")
+    (folder / "public" / "sitemap-link-1.xml").symlink_to(folder / "secret")
+    (folder / "public" / "out").symlink_to(folder)
+    (folder / "secret.xml").write_text("<secret/>")
     return folder
 
 
@@ -206,11 +212,65 @@ def test_no_answer_is_a_search_result(web: httpx.Client, path: str) -> None:
         "/.state/sitemap.xml",
         "/sitemap-gone-1.xml",
         "/sitemap-gone-1.xml.gz",
+        "/short.txt",
+        "/sitemap-link-1.xml",
+        "/out/secret.xml",
+        "/out/public/sitemap.xml",
     ],
 )
 def test_nothing_else_is_found(web: httpx.Client, path: str) -> None:
-    """Hidden files, files being written, other files and folder listings are all 404."""
-    assert web.get(path).status_code == 404
+    """Hidden files, files being written, other files, symbolic links and folder listings are all 404."""
+    answer = web.get(path)
+    assert answer.status_code == 404
+    assert answer.headers["X-Robots-Tag"] == "noindex"
+    assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../secret.xml",
+        "/%2e%2e/secret.xml",
+        "/..%2fsecret.xml",
+        "/%2e%2e%2fsecret.xml",
+        "/more/../../secret.xml",
+        "/sitemap.xml%00.xml",
+    ],
+)
+def test_no_path_leads_out(web: httpx.Client, path: str) -> None:
+    """A path that climbs out of the folder, or holds a NUL, is refused as it is."""
+    with socket.create_connection((web.base_url.host, web.base_url.port or 80), timeout=10) as wire:
+        wire.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        answer = b""
+        while more := wire.recv(65536):
+            answer += more
+    assert answer.split(b" ")[1] in (b"400", b"404")
+    assert b"secret/" not in answer
+
+
+def test_an_indexnow_key_is_served(web: httpx.Client) -> None:
+    """The file of an IndexNow key is text, named after the key."""
+    answer = web.get("/0123456789abcdef.txt")
+    assert (answer.status_code, answer.text) == (200, "0123456789abcdef")
+    assert answer.headers["Content-Type"].startswith("text/plain")
+
+
+@pytest.mark.parametrize("path", ["/sitemap.xml", "/sitemap-pages-1.xml.gz"])
+def test_a_range_is_of_the_plain_bytes(web: httpx.Client, path: str) -> None:
+    """A part of a file is 206 with its place, guarded by If-Range; one outside is 416."""
+    whole = web.get(path)
+    part = web.get(path, headers={"Range": "bytes=10-19", "If-Range": whole.headers["ETag"]})
+    assert (part.status_code, part.content) == (206, whole.content[10:20])
+    assert part.headers["Content-Range"] == f"bytes 10-19/{len(whole.content)}"
+    changed = web.get(path, headers={"Range": "bytes=10-19", "If-Range": '"other"'})
+    assert (changed.status_code, changed.content) == (200, whole.content)
+    assert web.get(path, headers={"Range": "bytes=9999999-"}).status_code == 416
+
+
+def test_what_was_compressed_has_a_weak_etag(web: httpx.Client) -> None:
+    """The ETag of a file compressed on the way is weak, as with sitemapd's own server."""
+    assert web.get("/sitemap.xml", headers={"Accept-Encoding": "gzip"}).headers["ETag"].startswith('W/"')
+    assert web.get("/sitemap.xml").headers["ETag"].startswith('"')
 
 
 def test_head_tells_the_headers_alone(web: httpx.Client) -> None:

@@ -76,9 +76,7 @@ def test_the_epoch_is_a_time_like_any_other() -> None:
 )
 def test_a_log_gives_its_events_oldest_first_with_their_time(appends: list[tuple[int, list[Event]]]) -> None:
     """Each element is one append: its time, then its records in their order."""
-    elements = [
-        "\n".join([str(appended), *map(encode, events)]).encode() for appended, events in appends
-    ]
+    elements = ["\n".join([str(appended), *map(encode, events)]).encode() for appended, events in appends]
     assert list(read_log(elements)) == [
         Logged(decode(encode(event)), appended) for appended, events in appends for event in events
     ]

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from typing import TypedDict, Unpack
 
 import pytest
 from hypothesis import given
@@ -22,19 +23,30 @@ def at_once(*events: Event, before: Snapshot = EMPTY, now: int = START + 1000) -
     return fold(before, [Logged(event, START + n) for n, event in enumerate(events)], now)
 
 
-def add(at: int | None = None, source: str | None = None, **fields: str) -> Event:
+class Fields(TypedDict, total=False):
+    """What an event may say of its URL."""
+
+    at: int
+    source: str | None
+    lastmod: str
+    changefreq: str
+    priority: str
+    ext: str
+
+
+def add(**fields: Unpack[Fields]) -> Event:
     """An add of the one URL."""
-    return Event("add", LOC, at=at, source=source)._replace(**fields)
+    return Event("add", LOC, **fields)
 
 
-def delete(at: int | None = None, source: str | None = None) -> Event:
-    """A delete of the one URL."""
-    return Event("delete", LOC, at=at, source=source)
-
-
-def update(at: int | None = None, source: str | None = None, **fields: str) -> Event:
+def update(**fields: Unpack[Fields]) -> Event:
     """An update of the one URL."""
-    return Event("update", LOC, at=at, source=source)._replace(**fields)
+    return Event("update", LOC, **fields)
+
+
+def delete(**fields: Unpack[Fields]) -> Event:
+    """A delete of the one URL."""
+    return Event("delete", LOC, **fields)
 
 
 # Rule 1: events apply in the order they were appended.
@@ -290,10 +302,10 @@ def test_events_with_their_own_times_give_the_same_urls_in_any_order(
 def test_all_orders_of_add_update_delete_agree() -> None:
     """The six orders of three events with times, written out."""
     for latest in (add, delete, update):
-        events = [make(at=START + (9 if make is latest else n)) for n, make in enumerate((add, delete, update))]
-        there = {
-            LOC in at_once(*order).snapshot.entries for order in itertools.permutations(events)
-        }
+        events = [
+            make(at=START + (9 if make is latest else n)) for n, make in enumerate((add, delete, update))
+        ]
+        there = {LOC in at_once(*order).snapshot.entries for order in itertools.permutations(events)}
         assert there == {latest is not delete}, latest
 
 

@@ -11,9 +11,7 @@ from tests import strategies
 from tests.world import BASE, make_site
 
 
-@given(
-    st.from_regex(r"\A[a-z][a-z0-9_]{0,8}(-[a-z0-9_]{1,8}){0,2}\Z"), st.integers(1, 10**9), st.booleans()
-)
+@given(st.from_regex(r"\A[a-z][a-z0-9_]{0,8}(-[a-z0-9_]{1,8}){0,2}\Z"), st.integers(1, 10**9), st.booleans())
 def test_a_shards_name_tells_its_section_and_number(section: str, number: int, gzip: bool) -> None:
     """The name alone leads back to the seat: a restore needs nothing else."""
     name = make_site(gzip=gzip).shard_file(section, number)

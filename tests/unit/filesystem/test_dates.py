@@ -49,9 +49,7 @@ ROME = timezone(timedelta(hours=1))
         (datetime(2015, 10, 1, 1), None, "2015-10-01"),  # noqa: DTZ001
     ],
 )
-def test_a_date_is_what_was_meant_or_left_out(
-    written: object, zone: str | None, lastmod: str
-) -> None:
+def test_a_date_is_what_was_meant_or_left_out(written: object, zone: str | None, lastmod: str) -> None:
     """The day never shifts, an offset is kept, and what can't be told for certain is left out."""
     assert date_text(written, zone) == lastmod
 
@@ -65,9 +63,7 @@ def test_a_date_is_what_was_meant_or_left_out(
         ("2030-01-01 12:00", "-05:00", "2030-01-01T12:00:00-05:00"),
     ],
 )
-def test_a_day_begins_at_its_midnight_in_the_sites_zone(
-    written: str, zone: str | None, utc: str
-) -> None:
+def test_a_day_begins_at_its_midnight_in_the_sites_zone(written: str, zone: str | None, utc: str) -> None:
     """A page that is to come out on a day comes out when that day begins for the site."""
     assert instant(written, zone) == instant_ms(utc)
 

@@ -73,10 +73,9 @@ def test_too_many_paths_are_an_overflow() -> None:
     dirty, clock = waiting(most=2)
     for path in (b"a", b"b", b"a", b"c"):
         dirty.mark(path)
-    assert dirty.overflowed
-    assert len(dirty) == 2
+    assert (dirty.overflowed, len(dirty)) == (True, 2)
     dirty.clear()
-    assert not dirty.overflowed
+    assert (dirty.overflowed, len(dirty)) == (False, 0)
     clock.now += 9
     assert dirty.take(9) == []
 

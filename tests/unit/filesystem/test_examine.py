@@ -22,7 +22,9 @@ NOW = instant_ms("2026-03-21T12:00:00Z")
 class Desk:
     """A folder, and an examiner that looks at files in it."""
 
-    def __init__(self, folder: Path, committed: Callable[[bytes, bytes], int] | None = None, **options: Any) -> None:
+    def __init__(
+        self, folder: Path, committed: Callable[[bytes, bytes], int] | None = None, **options: Any
+    ) -> None:
         self.folder = folder
         self.troubles: list[Trouble] = []
         self.now = NOW
@@ -55,9 +57,7 @@ class Desk:
     def maybe(self, name: str, old: Row | None = None) -> Row | None:
         """The row of a file, or None."""
         found = os.stat(self.folder / name)
-        return self.examiner.examine(
-            os.fsencode(self.folder), b"", os.fsencode(name), found, old, self.now
-        )
+        return self.examiner.examine(os.fsencode(self.folder), b"", os.fsencode(name), found, old, self.now)
 
 
 def test_a_plain_file_is_listed_with_its_mtime(tmp_path: Path) -> None:
@@ -276,3 +276,11 @@ def test_a_large_file_is_digested_whole(tmp_path: Path) -> None:
     row = desk.look("a.html")
     desk.write("a.html", b"x" * 2_999_999 + b"y")
     assert desk.look("a.html", row).digest != row.digest
+
+
+@pytest.mark.parametrize("mtime", ["1970-01-01T00:00:00Z", "1980-01-01T00:00:00Z", "1985-10-26T08:15:00Z"])
+def test_a_packages_placeholder_is_no_date(tmp_path: Path, mtime: str) -> None:
+    """npm, zip and others put a fixed time on every file: nothing changed then."""
+    desk = Desk(tmp_path)
+    desk.write("a.html", "one", mtime)
+    assert desk.look("a.html").lastmod == ""

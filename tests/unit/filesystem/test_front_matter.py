@@ -1,5 +1,7 @@
 """The block of settings at the start of a file."""
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,7 +53,7 @@ def test_the_fields_are_read(text: str, fields: dict[str, object]) -> None:
         "---\nn: " + "9" * 5000 + "\n---\n",
         "---\n" + "[" * 3000 + "\n---\n",
         "+++\ntitle = \n+++\n",
-        '+++\na = 1\na = 2\n+++\n',
+        "+++\na = 1\na = 2\n+++\n",
     ],
 )
 def test_what_is_broken_is_told(text: str) -> None:
@@ -76,7 +78,5 @@ def test_a_text_that_is_cut_within_a_character_is_read() -> None:
 def test_no_bytes_make_it_fail_in_another_way(data: bytes, opener: bytes) -> None:
     """Whatever a file begins with, the answer is fields or FrontMatterError."""
     closer = {b"---\n": b"\n---\n", b"+++\n": b"\n+++\n"}.get(opener, b"")
-    try:
+    with contextlib.suppress(FrontMatterError):
         assert isinstance(front_matter(opener + data + closer), dict)
-    except FrontMatterError:
-        pass

@@ -36,7 +36,8 @@ MAPPING: Final = Mapping("/{path}", UrlRules(base="https://example.com/"))
         ("\ufeff<html><head>" + NOINDEX.decode()).encode("utf-16-le"),
         ("\ufeff<html><head>" + NOINDEX.decode()).encode("utf-16-be"),
         "<html><head><title>\u0130\u0130\u0130</title>".encode() + NOINDEX,
-        b"<html><head>" + b"<link rel=stylesheet href=a.css>" * 500 + NOINDEX,
+        b"<html><head>" + b"<link rel=stylesheet href=a.css>" * 1000 + NOINDEX + b"<body>",
+        b"<html><head><style>" + b"a{}" * 10_000 + b"</style>" + NOINDEX + b"<body>",
     ],
 )
 def test_noindex_in_the_head_is_seen(data: bytes) -> None:
@@ -110,6 +111,8 @@ def test_a_refresh_is_read_as_browsers_do(content: bytes, target: str) -> None:
         (Head(canonical="https://other.example/"), "canonical"),
         (Head(canonical="https://example.com/a"), "canonical"),
         (Head(canonical="http://[bad"), "canonical"),
+        (Head(canonical="file:///usr/share/doc/a.html"), ""),
+        (Head(refresh="javascript:history.back()"), ""),
         (Head(canonical="./", base="/b/"), "canonical"),
         (Head(canonical="./", base="https://example.com/a/"), ""),
         (Head(canonical="a/", base="/"), ""),

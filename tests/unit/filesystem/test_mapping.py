@@ -47,11 +47,9 @@ def split(path: bytes) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize(("url", "settings", "file", "address"), documented())
-def test_a_file_has_the_documented_address(
-    url: str, settings: str, file: str, address: str
-) -> None:
+def test_a_file_has_the_documented_address(url: str, settings: str, file: str, address: str) -> None:
     """Every row of the table in docs/filesystem.md holds as it is written."""
-    options = {
+    options: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in tomllib.loads(settings).items()
     }
@@ -99,6 +97,8 @@ def test_an_address_over_the_limit_is_refused_and_not_cut() -> None:
         (b"index.md", "servus", ""),
         (b"blog/hello.md", "a b", "blog/a%20b/"),
         (b"blog/hello.md", "né", "blog/n%C3%A9/"),
+        (b"blog/hello.md", "/servus/", "servus/"),
+        (b"blog/index.md", "/", ""),
     ],
 )
 def test_a_slug_takes_the_place_of_the_stem(path: bytes, slug: str, address: str) -> None:

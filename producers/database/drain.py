@@ -1,0 +1,210 @@
+"""From the outbox to events: what changed is looked at, and what is true now is sent.
+
+1. A record says which addresses a change may have touched, never what became of them: for each of these
+   the rows that make it now are looked up. The newest speaks for it; when there is none, it is deleted.
+   So a swap of two slugs, two rows with one address and events in any order end right.
+2. Within one transaction: records are locked, the events are sent, then the records are deleted. When Redis
+   or the database goes away in between, the records are still there and everything is done again.
+3. If the last step fails, another relay may have sent something newer before our events arrived. The
+   addresses are therefore looked at once more, before anything else (`redo`).
+4. One relay at a time does this for a source (`Dialect.lead`), so events of one address arrive in order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from producers.database.dialect import Dialect, Record, Seen
+from producers.database.rows import Listed, Reader, speaker
+from producers.database.shape import Shape
+from producers.database.template import text_of
+from producers.sink import EventSink
+from sitemap_store.events import Event
+
+Concerned = dict[str, tuple[object, ...]]
+"""URL → values of the address columns that are known to make it; none where they have to be read off it."""
+
+BATCH: Final = 1000
+"""Records of one transaction."""
+LOOK: Final = 500
+"""Addresses that one query looks up."""
+BULK: Final = 200
+"""Events from which on the workers are better woken a little later."""
+
+
+class Drainer:
+    """Drains one source's outbox through one connection that leads."""
+
+    def __init__(
+        self, dialect: Dialect, shape: Shape, sink: EventSink, reader: Reader, redo: set[str]
+    ) -> None:
+        self._dialect = dialect
+        self._shape = shape
+        self._sink = sink
+        self._reader = reader
+        self._base = sink.store.site.rules.base
+        self._redo = redo
+        self.touched: set[str] | None = None
+        """While a comparison runs: the URLs that were looked at since it began."""
+        self.touched_keys: set[str] = set()
+        self.sync = ""
+        """`sync` or `accept` when a record asked for a comparison; `accept` lets it delete everything."""
+        self.sent = 0
+
+    def drain(self, tell: Any) -> int:
+        """Take one batch; returns how many records it had. `tell` notes, in the same transaction, what to keep."""
+        dialect, label = self._dialect, self._shape.label
+        if self._redo:
+            self._send(self._look({loc: () for loc in self._redo}))
+            dialect.rollback()
+            self._redo.clear()
+        try:
+            records = dialect.take(label, BATCH)
+            if not records:
+                dialect.rollback()
+                return 0
+            locs, forget, rows = self._concerned(record for record in records if record.kind == "row")
+            for record in records:
+                if record.kind in ("accept", "truncate"):
+                    self.sync = "accept"
+                elif record.kind != "row":
+                    self.sync = self.sync or "sync"
+            self._send(self._look(locs))
+            if forget:
+                dialect.remember(label, forget, rows)
+            dialect.finish(label, [record.id for record in records])
+            tell()
+        except BaseException:
+            dialect.rollback()
+            raise
+        self._redo.update(locs)
+        dialect.commit()
+        self._redo.clear()
+        return len(records)
+
+    def _send(self, events: list[Event]) -> None:
+        reader = self._reader
+        if self.touched is not None:
+            self.touched.update(event.loc for event in events)
+        if events:
+            self._sink.send(events, bulk=len(events) > BULK)
+            self.sent += len(events)
+        if reader.refusals:
+            source = self._shape.source.name
+            self._sink.store.reject([(refused, source) for refused in reader.refusals])
+            reader.refusals.clear()
+
+    def _concerned(self, records: Iterable[Record]) -> tuple[Concerned, list[str], list[Seen]]:
+        """The URLs that a change may have touched; for a query also keys to forget and rows to remember."""
+        if self._shape.table is None:
+            return self._linked(records)
+        names = self._shape.template.columns
+        locs: Concerned = {}
+        for record in records:
+            for row in (record.old, record.new):
+                if row is None:
+                    continue
+                if not all(name in row for name in names):
+                    self.sync = self.sync or "sync"  # noted by triggers of another configuration
+                    continue
+                values = tuple(row[name] for name in names)
+                loc = self._reader.loc(values)
+                if loc is not None:
+                    locs[loc] = values
+        return locs, [], []
+
+    def _linked(self, records: Iterable[Record]) -> tuple[Concerned, list[str], list[Seen]]:
+        """Of a query: which of its rows a change concerns, and which URLs they had and have."""
+        dialect, shape = self._dialect, self._shape
+        links: dict[str, dict[str, None]] = {name: {} for name in shape.feeds}
+        for record in records:
+            for row in (record.old, record.new):
+                for name, value in (row or {}).items():
+                    if name in links and value is not None:
+                        links[name][text_of(value)] = None
+        by = dict(shape.link_columns)
+        columns = (*shape.key_columns, *by.values(), *shape.url_columns)
+        before: dict[str, str] = {}
+        now: dict[str, Seen] = {}
+        for name, values in links.items():
+            for several in _slices(list(values)):
+                before.update(dialect.remembered(shape.label, name, several))
+                rows = dialect.rows(shape, columns, [by[name]], [(value,) for value in several])
+                now.update((seen.key, seen) for seen in seen_rows(shape, rows, self._reader))
+        # A row may have come under another link by a change that is not drained yet.
+        for several in _slices([json.loads(key) for key in before if key not in now]):
+            rows = dialect.rows(shape, columns, shape.key_columns, several)
+            now.update((seen.key, seen) for seen in seen_rows(shape, rows, self._reader))
+        forget = sorted({*before, *now})
+        if self.touched is not None:
+            self.touched_keys.update(forget)
+        locs = [*before.values(), *(seen.loc for seen in now.values())]
+        return {loc: () for loc in locs if loc}, forget, list(now.values())
+
+    def _look(self, locs: Concerned) -> list[Event]:
+        """What is true now of these URLs, as events."""
+        shape, source = self._shape, self._shape.source.name
+        there: dict[str, list[Listed]] = {}
+        for several in _slices(list(locs)):
+            wanted: dict[tuple[object, ...], None] = {}
+            for loc in several:
+                if locs[loc]:
+                    wanted[locs[loc]] = None
+                for values in shape.template.values(loc.removeprefix(self._base)):
+                    wanted[values] = None
+            for row in self._dialect.rows(
+                shape, shape.read_columns, shape.url_columns, self._fitting(wanted)
+            ):
+                listed = self._reader.read(row)
+                if listed is not None and listed.loc in locs:
+                    there.setdefault(listed.loc, []).append(listed)
+        events = []
+        for loc in locs:
+            rows = there.get(loc)
+            if rows is None:
+                events.append(Event("delete", loc, source=source))
+            else:
+                events.append(event_of(speaker(rows), source))
+        return events
+
+    def _fitting(self, wanted: Iterable[tuple[object, ...]]) -> list[tuple[object, ...]]:
+        """Without values that the column's type can't hold: an address can be read in more than one way."""
+        columns = self._shape.url_columns
+        found: dict[tuple[object, ...], None] = {}
+        for values in wanted:
+            texts = tuple(text_of(value) if columns[0].kind != "any" else value for value in values)
+            if all(_fits(column.kind, text) for column, text in zip(columns, texts, strict=True)):
+                found[texts] = None
+        return list(found)
+
+
+def event_of(listed: Listed, source: str) -> Event:
+    """The add of what is listed."""
+    return Event("add", *listed, source=source)
+
+
+def seen_rows(shape: Shape, rows: Iterable[tuple[Any, ...]], reader: Reader) -> Iterator[Seen]:
+    """Rows of the query, as their key, link and address columns, to remember."""
+    keys, links = len(shape.key_columns), [name for name, _ in shape.link_columns]
+    counted = reader.without_url
+    for row in rows:
+        key = json.dumps([text_of(value) for value in row[:keys]], ensure_ascii=False)
+        linked = {
+            name: text_of(value) for name, value in zip(links, row[keys:], strict=False) if value is not None
+        }
+        yield Seen(key, linked, reader.loc(row[keys + len(links) :]) or "")
+    reader.without_url = counted
+
+
+def _fits(kind: str, value: object) -> bool:
+    if kind != "integer":
+        return True
+    text = str(value).removeprefix("-")
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
+def _slices(several: list[Any]) -> Iterator[list[Any]]:
+    for start in range(0, len(several), LOOK):
+        yield several[start : start + LOOK]

@@ -1,0 +1,272 @@
+"""SQLite: row triggers, PRAGMA data_version, a lock file beside the database.
+
+The database's own write lock is held for the moments of deleting from the outbox only, never while events
+are on their way to Redis: the application writes to the same file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Event
+from time import monotonic
+from typing import Any, ClassVar, Final
+
+from producers.database.dialect import STREAM_ROWS, Broken, Dialect, Installed, Record, near
+from producers.database.shape import SOURCES, Column, Shape, Table
+from producers.database.source import DatabaseSource
+from producers.database.triggers import Plan
+from sitemap_store.errors import Unavailable
+
+BUSY_S: Final = 5.0
+"""How long a statement waits for the application to finish its transaction."""
+LOCK_SUFFIX: Final = "-sitemapd"
+LOOK_ANYWAY_S: Final = 5.0
+"""Seconds after which the outbox is looked at even if the file seems unchanged."""
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the driver's errors into ours."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        code = (error.sqlite_errorcode & 0xFF) if hasattr(error, "sqlite_errorcode") else 0
+        if code in (
+            sqlite3.SQLITE_BUSY,
+            sqlite3.SQLITE_LOCKED,
+            sqlite3.SQLITE_CANTOPEN,
+            sqlite3.SQLITE_IOERR,
+            sqlite3.SQLITE_FULL,
+            sqlite3.SQLITE_SCHEMA,
+        ):
+            raise Unavailable(what="SQLite", detail=str(error)) from None
+        raise Broken(f"SQLite: {error}") from None
+    except sqlite3.Error as error:
+        raise Broken(f"SQLite: {error}") from None
+
+
+class SQLite(Dialect):
+    """One connection."""
+
+    mark: ClassVar[str] = "?"
+
+    def __init__(self, source: DatabaseSource, *, application: str = "sitemapd") -> None:
+        super().__init__(source)
+        self._lock: int | None = None
+        self._version = 0
+        self._seen = float("-inf")
+        file = source.file
+        if source.setup is None and not file.exists():
+            raise Unavailable(what="SQLite", detail=f"there is no file {file}")
+        with translated():
+            self._connection = sqlite3.connect(
+                file, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+            )
+            if source.setup is not None:
+                self._set_up(source)
+
+    def _set_up(self, source: DatabaseSource) -> None:
+        if self.run("SELECT 1 FROM sqlite_master LIMIT 1"):
+            return
+        assert source.setup is not None
+        try:
+            script = source.setup.read_text("utf-8")
+        except OSError as error:
+            source.bad("setup", f"{source.setup} can't be read ({error.strerror}).")
+        try:
+            self._connection.executescript(f"BEGIN IMMEDIATE; {script}; COMMIT;")
+        except sqlite3.OperationalError as error:
+            if not self.run("SELECT 1 FROM sqlite_master LIMIT 1"):
+                source.bad("setup", f"{source.setup} fails: {error}.")
+            self.rollback()  # another process was first
+
+    def close(self) -> None:
+        """Close the connection, and give the lead up."""
+        with suppress(sqlite3.Error):
+            self._connection.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def run(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement."""
+        with translated():
+            return self._connection.execute(sql, tuple(values)).fetchall()
+
+    def define(self, sql: str) -> None:
+        """Run one statement in a transaction."""
+        with translated():
+            if not self._connection.in_transaction:
+                self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute(sql)
+
+    def commit(self) -> None:
+        """Commit, if there is anything to."""
+        with translated():
+            if self._connection.in_transaction:
+                self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Roll back."""
+        with suppress(sqlite3.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def quote(self, name: str) -> str:
+        """An identifier, quoted."""
+        return '"' + name.replace('"', '""') + '"'
+
+    def fragment(self, sql: str) -> str:
+        """As it is."""
+        return sql
+
+    def text(self, column: Column, prefix: str = "") -> str:
+        """As it is: values have types of their own."""
+        return f"{prefix}{self.quote(column.name)}"
+
+    def columns_of(self, relation: str) -> list[Column]:
+        """Names alone."""
+        with translated():
+            cursor = self._connection.execute(f"SELECT * FROM {relation} LIMIT 0")
+            return [Column(row[0], "any", "") for row in cursor.description]
+
+    def table(self, name: str) -> Table:
+        """In the main database."""
+        short = name.removeprefix("main.")
+        known = [row[0] for row in self.run("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for each in known:
+            if each.lower() == short.lower():
+                return Table("", each)
+        raise Broken(f"there is no table {name}.{near(short, known)}")
+
+    def primary_key(self, table: Table) -> list[str]:
+        """In the key's order."""
+        rows = self.run("SELECT name, pk FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk", [table.name])
+        return [row[0] for row in rows]
+
+    def leading_columns(self, table: Table) -> set[str]:
+        """Of the indexes and of the primary key."""
+        rows = self.run(
+            "SELECT c.name FROM pragma_index_list(?) AS i JOIN pragma_index_info(i.name) AS c WHERE c.seqno = 0",
+            [table.name],
+        )
+        return {row[0] for row in rows} | set(self.primary_key(table)[:1])
+
+    def lead(self, label: str) -> bool:
+        """By a lock of the operating system on a file, which ends with the process."""
+        if self._lock is None:
+            name = f"{self.source.file}{LOCK_SUFFIX}-{label.replace('/', '.')}"
+            try:
+                self._lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            except OSError as error:
+                raise Broken(f"SQLite: {name} can't be made ({error.strerror}).") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def take(self, label: str, limit: int) -> list[Record]:
+        """Not locked: no other relay reads them, and no application changes them."""
+        self._look()
+        rows = self.run(
+            f"SELECT id, kind, old, new FROM {self.outbox} WHERE source = ? ORDER BY id LIMIT ?",
+            [label, limit],
+        )
+        return [Record.of(*row) for row in rows]
+
+    def finish(self, label: str, ids: Sequence[Any]) -> None:
+        """In a transaction that begins here."""
+        with translated():
+            self._write()
+            self._connection.executemany(f"DELETE FROM {self.outbox} WHERE id = ?", [(each,) for each in ids])
+
+    def matching(
+        self, columns: Sequence[Column], wanted: Sequence[Sequence[object]]
+    ) -> tuple[str, list[object]]:
+        """By row values. A number that came as text is looked for as both."""
+        rows = [spelling for row in wanted for spelling in _spellings(row)]
+        names = ", ".join(self.quote(column.name) for column in columns)
+        one = f"({', '.join(['?'] * len(columns))})"
+        return (
+            f"({names}) IN (VALUES {', '.join([one] * len(rows))})",
+            [value for row in rows for value in row],
+        )
+
+    def stream(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+        """In one read; without WAL a page at a time would let the application write, but see different moments."""
+        with translated():
+            cursor = self._connection.execute(sql)
+            try:
+                while rows := cursor.fetchmany(STREAM_ROWS):
+                    yield rows
+            finally:
+                cursor.close()
+
+    def wait(self, seconds: float, wake: Event) -> None:
+        """Until another connection has written to the file."""
+        pause = self.source.poll_interval
+        while not wake.wait(pause):
+            if self.run("PRAGMA data_version")[0][0] != self._version:
+                return
+            if monotonic() - self._seen > LOOK_ANYWAY_S:
+                return
+
+    def _look(self) -> None:
+        self._version = self.run("PRAGMA data_version")[0][0]
+        self._seen = monotonic()
+
+    def _write(self) -> None:
+        if not self._connection.in_transaction:
+            self._connection.execute("BEGIN IMMEDIATE")
+
+    def age(self, moment: str) -> str:
+        """Of seconds since 1970."""
+        return f"(julianday('now') - 2440587.5) * 86400.0 - {moment}"
+
+    def installed(self, shape: Shape, plan: Plan) -> Installed:
+        """By the definition in the triggers' comments."""
+        found = []
+        for _, name in plan.triggers:
+            rows = self.run("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?", [name])
+            if not rows:
+                return "missing"
+            found.append(plan.definition in rows[0][0])
+        return "installed" if all(found) else "different"
+
+    def request(self, label: str, kind: str, token: str) -> None:
+        """In a transaction of its own."""
+        with translated():
+            self._write()
+        super().request(label, kind, token)
+
+    def upsert(self, label: str, column: str, value: str | None) -> None:
+        """By ON CONFLICT."""
+        with translated():
+            self._write()
+        self.run(
+            f"INSERT INTO {self.ours(SOURCES)} (source, {column}) VALUES (?, ?) "
+            f"ON CONFLICT (source) DO UPDATE SET {column} = excluded.{column}",
+            [label, value],
+        )
+
+    def remember(self, label: str, forget: Any, rows: Any) -> None:
+        """In a transaction that begins here."""
+        with translated():
+            self._write()
+        super().remember(label, forget, rows)
+
+
+def _spellings(row: Sequence[object]) -> list[tuple[object, ...]]:
+    found: list[tuple[object, ...]] = [()]
+    for value in row:
+        several: list[object] = [value]
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
+            if str(int(value)) == value:
+                several.append(int(value))
+        found = [(*so_far, each) for so_far in found for each in several]
+    return found

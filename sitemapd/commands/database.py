@@ -1,0 +1,321 @@
+"""Databases: `relay` and `triggers`; and `sync`, of a database source or of a file."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import sys
+import time
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import click
+
+from sitemap_store.errors import BadSetting, Refused, SitemapdError
+from sitemapd.cli import Context
+
+if TYPE_CHECKING:
+    from producers.database.dialect import Dialect
+    from producers.database.shape import Shape
+    from producers.database.source import DatabaseSource
+    from producers.sync import Desired
+
+log = logging.getLogger("sitemapd")
+
+POLL_S: Final = 0.1
+CHUNK: Final = 2000
+SHOWN: Final = 100
+"""How many refusals are printed one by one; `sitemapd rejected` has more."""
+
+
+@click.command()
+@click.argument("source", required=False)
+@click.option(
+    "--accept-deletes", is_flag=True, help="Let the first comparison delete as much as it finds missing."
+)
+@click.pass_obj
+def relay(context: Context, source: str | None, accept_deletes: bool) -> None:
+    """Relay the changes of database sources, all of them or one. SIGHUP compares the tables anew."""
+    context.configure_logging()
+    parts = context.parts
+    from sitemapd.build import check_redis
+    from sitemapd.reporting import Reporter
+    from sitemapd.services import check_relays, relays, rescan_on_hangup, stop_on_signals
+
+    if source is not None:
+        _source(context, source)
+    relaying = [
+        relay
+        for relay in relays(parts, only=source, accept_deletes=accept_deletes)
+        if context.site in (None, relay.site)
+    ]
+    if not relaying:
+        raise BadSetting(
+            setting="database",
+            detail="no database source is configured.",
+            hint="Add one under [sites.NAME.database.SOURCE].",
+        )
+    check_relays(relaying)
+    for warning in check_redis(parts):
+        log.warning("%s", warning, extra={"action": "redis_settings"})
+    stop = stop_on_signals()
+    rescan_on_hangup(relaying)
+    for each in relaying:
+        each.start()
+    reporter = Reporter(parts, relaying, kind="relay")
+    reporter.start()
+    stop.wait()
+    for each in relaying:
+        each.stop()
+    reporter.stop()
+
+
+@click.group()
+def triggers() -> None:
+    """Print, install or remove the triggers of a database source, or see whether they are there."""
+
+
+@triggers.command("print")
+@click.argument("source")
+@click.option("--remove", is_flag=True, help="Print the SQL that removes them.")
+@click.pass_obj
+def print_triggers(context: Context, source: str, remove: bool) -> None:
+    """Print the SQL that `install` runs, and the rights that the relay needs."""
+    from producers.database.install import script
+
+    with _Open(context, source) as (dialect, shape):
+        click.echo(script(dialect, shape, remove=remove), nl=False)
+
+
+@triggers.command("install")
+@click.argument("source")
+@click.pass_obj
+def install_triggers(context: Context, source: str) -> None:
+    """Install the triggers, or bring them up to date; doing it again changes nothing."""
+    from producers.database.install import install
+
+    with _Open(context, source) as (dialect, shape):
+        install(dialect, shape)
+    click.echo(f"The triggers of {source} are installed.")
+
+
+@triggers.command("uninstall")
+@click.argument("source")
+@click.pass_obj
+def uninstall_triggers(context: Context, source: str) -> None:
+    """Remove the triggers and what waits in the outbox. The URLs stay in the sitemap."""
+    from producers.database.install import uninstall
+
+    with _Open(context, source) as (dialect, shape):
+        uninstall(dialect, shape)
+    click.echo(f"The triggers of {source} are removed.")
+
+
+@triggers.command("status")
+@click.argument("source")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_obj
+def triggers_status(context: Context, source: str, as_json: bool) -> None:
+    """Say whether the triggers are installed and what waits; exit 1 when they are not."""
+    from sitemapd.lag import standing
+
+    name, given = _source(context, source)
+    row = standing(given, context.parts.sites[name])
+    if as_json:
+        click.echo(json.dumps(row))
+    elif row["problem"]:
+        click.echo(f"{source}: {row['problem']}")
+    elif row["lag_rows"] is None:
+        click.echo(f"{source}: triggers {row['triggers']}")
+    else:
+        click.echo(
+            f"{source}: triggers {row['triggers']}, {row['lag_rows']:,} changes wait, the oldest for "
+            f"{row['lag_seconds']:.1f} s"
+        )
+    if row["problem"] or row["triggers"] not in ("installed", "unknown"):
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("file", required=False, type=click.File("rb"))
+@click.option("--source", metavar="NAME", required=True, help="The source whose URLs are compared.")
+@click.option("--accept-deletes", is_flag=True, help="Delete as much as is found missing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_obj
+def sync(context: Context, file: BinaryIO | None, source: str, accept_deletes: bool, as_json: bool) -> None:
+    """Compare all that a source has with what is listed of it; only the difference becomes events.
+
+    Of a database source the table is compared. Of any other FILE (or - for standard input) lists its URLs,
+    as NDJSON such as {"loc":"https://…","lastmod":"2026-03-21"}; what it leaves out is deleted.
+    """
+    if file is None:
+        name, given = _source(context, source)
+        _sync_table(context, name, given, accept=accept_deletes, as_json=as_json)
+    else:
+        _sync_file(context, file, source, accept=accept_deletes, as_json=as_json)
+
+
+def _sync_table(
+    context: Context, name: str, source: DatabaseSource, *, accept: bool, as_json: bool
+) -> None:
+    from producers.database.relay import Busy, Relay
+
+    relay = Relay(source, context.parts.publisher(name))
+    try:
+        try:
+            result: dict[str, Any] = relay.sync(accept=accept)._asdict()
+        except Busy:
+            result = _ask_leader(context, source, name, accept=accept)
+    except BadSetting as error:
+        raise BadSetting(
+            setting=f"sites.{name}.{error.setting}", detail=error.detail, hint=error.hint
+        ) from error
+    if as_json:
+        click.echo(json.dumps(result))
+    elif "asked" in result:
+        click.echo(f"The relay that runs has compared {source.name}; {result['held']} deletes are held back.")
+    else:
+        click.echo("{sent} added or updated, {deleted} deleted, {held} deletes held back".format(**result))
+    if result["held"]:
+        click.echo("sitemapd: so many deletes need --accept-deletes", err=True)
+        sys.exit(1)
+
+
+def _ask_leader(context: Context, source: DatabaseSource, name: str, *, accept: bool) -> dict[str, Any]:
+    """Another relay leads: it compares, and we wait until it has."""
+    token = f'{{"asked": "{secrets.token_hex(8)}"}}'
+    with _Open(context, source.name) as (dialect, shape):
+        before = json.loads(dialect.noted(shape.label)[1] or "{}").get("compared", 0)
+        dialect.rollback()
+        dialect.request(shape.label, "accept" if accept else "sync", token)
+        while True:
+            waiting = dialect.requested(shape.label, token)
+            told = json.loads(dialect.noted(shape.label)[1] or "{}")
+            dialect.rollback()
+            if not waiting and "wanted" not in told and told.get("compared", 0) > before:
+                return {"asked": True, "held": told.get("held_deletes", 0)}
+            time.sleep(POLL_S)
+
+
+def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, as_json: bool) -> None:
+    from producers.sync import Desired, TooManyDeletes
+    from sitemap_store.wire import check_source
+    from sitemapd.commands.push import batches, read_lines
+
+    try:
+        check_source(source)
+    except Refused as refused:
+        raise click.UsageError(refused.detail) from refused
+    name = context.site_name
+    parts = context.parts
+    settings = parts.settings.sites[name]
+    if source in settings.watch or source in settings.database:
+        raise BadSetting(
+            setting="--source",
+            detail=f"{source!r} is a source of the configuration.",
+            hint="It is compared by itself, not with a file.",
+        )
+    sink, site = parts.publisher(name), parts.sites[name]
+    began, refusals = sink.store.now(), 0
+    with Desired() as desired:
+        for batch in batches(read_lines(file)):
+            refusals_here = _take(desired, [line.item for line in batch], site, source, began)
+            for place, each in refusals_here:
+                refusals += 1
+                if refusals <= SHOWN and not as_json:
+                    number = batch[place].number
+                    click.echo(f"line {number}: {each.loc}: {each.detail} [{each.rule}]", err=True)
+            if refusals_here:
+                sink.store.reject([(each, source) for _, each in refusals_here])
+        try:
+            result = desired.apply(sink, source, at=began, accept_deletes=accept)
+        except TooManyDeletes as error:
+            detail = str(error).partition(":")[0]
+            raise SitemapdError(f"{detail}: give --accept-deletes if they are meant") from error
+    if as_json:
+        click.echo(json.dumps({**result._asdict(), "refused": refusals}))
+    else:
+        click.echo(
+            f"{result.added} added, {result.updated} updated, {result.deleted} deleted, "
+            f"{result.unchanged} unchanged, {refusals} refused"
+        )
+        if result.held:
+            click.echo(f"{result.held} deletes are held back: lines could not be read", err=True)
+    if refusals:
+        sys.exit(1)
+
+
+def _take(
+    desired: Desired, items: list[Any], site: Any, source: str, now: int
+) -> list[tuple[int, Refused]]:
+    """Take lines in; what is refused keeps what is listed of its URL."""
+    from sitemap_store.wire import check
+
+    events, refusals = [], []
+    for place, item in enumerate(items):
+        try:
+            if isinstance(item, Refused):
+                raise item
+            if isinstance(item, dict):
+                if item.get("op", "add") != "add":
+                    detail = "A list says what there is: leave the op out."
+                    raise Refused(loc=str(item.get("loc", "")), rule="op", detail=detail)
+                event = check({**item, "op": "add"}, site, now, source=source).event
+            else:
+                event = check(item, site, now, source=source).event  # says that it is no object
+            events.append(event._replace(source=source))
+        except Refused as refused:
+            refusals.append((place, refused))
+            desired.keep(refused.loc)
+    desired.want(events)
+    return refusals
+
+
+def _source(context: Context, name: str) -> tuple[str, DatabaseSource]:
+    """The site and the database source of that name. Raises BadSetting."""
+    from sitemapd.build import near
+
+    sites = [context.site_name] if context.site else list(context.parts.sites)
+    found = {
+        source.name: (site, source) for site in sites for source in context.parts.databases[site]
+    }
+    if name not in found:
+        known = list(found)
+        raise BadSetting(
+            setting="SOURCE",
+            detail=f"there is no database source {name!r}.",
+            hint=near(name, known) if known else "Add one under [sites.NAME.database.SOURCE].",
+        )
+    several = [site for site in sites for source in context.parts.databases[site] if source.name == name]
+    if len(several) > 1:
+        raise BadSetting(
+            setting="--site",
+            detail=f"sites {' and '.join(several)} have a source {name!r}.",
+            hint="Name one with --site.",
+        )
+    return found[name]
+
+
+class _Open:
+    """A connection to a source's database and the source's shape, while it is entered."""
+
+    def __init__(self, context: Context, source: str) -> None:
+        self._name, self._source = _source(context, source)
+        self._site = context.parts.sites[self._name]
+        self._dialect: Dialect | None = None
+
+    def __enter__(self) -> tuple[Dialect, Shape]:
+        from producers.database.check import connect, shape_of
+
+        try:
+            self._dialect = connect(self._source)
+            return self._dialect, shape_of(self._dialect, self._source, self._site)
+        except BadSetting as error:
+            self.__exit__()
+            raise BadSetting(
+                setting=f"sites.{self._name}.{error.setting}", detail=error.detail, hint=error.hint
+            ) from error
+
+    def __exit__(self, *error: object) -> None:
+        if self._dialect is not None:
+            self._dialect.close()

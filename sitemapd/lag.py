@@ -1,0 +1,54 @@
+"""How a database source stands, asked of its database: triggers, and what waits in the outbox."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from producers.database.check import connect, plan_of, shape_of
+from producers.database.source import DatabaseSource
+from sitemap_store.errors import SitemapdError
+from sitemap_store.site import Site
+from sitemapd.build import Parts
+
+
+def ask_databases(parts: Parts, sites: dict[str, dict[str, Any]]) -> None:
+    """Add to the reports of sites what their databases say now: a relay that has died can't tell."""
+    for name, report in sites.items():
+        for source in parts.databases[name]:
+            told = report["producers"].get(
+                source.name, {"kind": "relay", "state": "not running", "problem": None, "seen": "never"}
+            )
+            row = standing(source, parts.sites[name])
+            now = {field: value for field, value in row.items() if value is not None}
+            report["producers"][source.name] = told | now
+
+
+def standing(source: DatabaseSource, site: Site) -> dict[str, Any]:
+    """One row for `status`; a database that can't be asked is a problem, and no error."""
+    row: dict[str, Any] = {
+        "triggers": None,
+        "lag_rows": None,
+        "lag_seconds": None,
+        "rows": None,
+        "without_url": None,
+        "undated": None,
+        "held_deletes": None,
+        "problem": None,
+    }
+    try:
+        dialect = connect(source)
+        try:
+            shape = shape_of(dialect, source, site)
+            row["triggers"] = dialect.installed(shape, plan_of(dialect, shape))
+            dialect.rollback()
+            if row["triggers"] != "missing":
+                rows, seconds = dialect.lag(shape.label)
+                row |= {"lag_rows": rows, "lag_seconds": round(seconds, 3)}
+                told = json.loads(dialect.noted(shape.label)[1] or "{}")
+                row |= {name: told[name] for name in row if name in told}
+        finally:
+            dialect.close()
+    except SitemapdError as error:
+        row["problem"] = str(error)
+    return row

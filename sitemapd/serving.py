@@ -1,0 +1,41 @@
+"""The parts → the HTTP application: files, page, metrics and push API for all sites."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute
+
+from sitemapd.api import push_routes, tokens
+from sitemapd.build import Parts
+from sitemapd.web.application import Health, ServedSite, application
+
+log = logging.getLogger(__name__)
+
+
+def served(parts: Parts, health: Health) -> Starlette:
+    """The application for all sites. Raises BadSetting."""
+    known = tokens(parts)
+    sites = {
+        name: ServedSite(
+            site=site,
+            folder=parts.folder(name),
+            store=partial(parts.store, name),
+            tokens=known[name],
+            indexnow_key=parts.settings.sites[name].indexnow_key,
+        )
+        for name, site in parts.sites.items()
+    }
+    return application(sites, health, api=_api(parts))
+
+
+def _api(parts: Parts) -> list[BaseRoute]:
+    if not parts.has_redis:
+        log.warning(
+            "There is no Redis yet: files are served, and the push API is not until a restart",
+            extra={"action": "no_redis"},
+        )
+        return []
+    return push_routes(parts)

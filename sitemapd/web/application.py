@@ -1,0 +1,164 @@
+"""The application: which address is answered by what.
+
+With one site its files are at `/`, with several at `/SITE/`. A site may have any name: what is no page
+or file of the page's own is looked for among the published files.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata, resources
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from producers.http import Token
+from sitemap_store.errors import SitemapdError
+from sitemap_store.output import Folder
+from sitemap_store.site import INDEX_NAME, Site
+from sitemap_store.store import Store
+from sitemapd.web.access import Access
+from sitemapd.web.feed import Feed
+from sitemapd.web.files import CACHE, HEADERS, Files, missing
+from sitemapd.web.metrics import StateCollector
+from sitemapd.web.page import FORM_MAX, SECURITY, Page
+from sitemapd.web.views import Views
+
+ASSETS: Final = {"style.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+Health = Callable[[], tuple[bool, Mapping[str, object]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedSite:
+    """What the server needs to know of a site."""
+
+    site: Site
+    folder: Folder
+    store: Callable[[], Store]
+    """May raise SitemapdError while there is no Redis."""
+    tokens: tuple[Token, ...] = ()
+    indexnow_key: str | None = None
+
+
+def application(
+    sites: Mapping[str, ServedSite], health: Health, *, api: Sequence[BaseRoute] = ()
+) -> Starlette:
+    """The application; `api` are the push API's routes. There must be a site.
+
+    `/healthz` answers 200 once everything is ready and 503 before, with what it waits for.
+    """
+    closing = threading.Event()
+    served = _Served(sites, health, closing)
+    app = Starlette(
+        routes=[
+            Route("/healthz", served.healthz),
+            Route("/metrics", served.metrics),
+            Route("/login", served.login_form, methods=["GET"]),
+            Route("/login", served.login, methods=["POST"]),
+            Route("/logout", served.logout, methods=["POST"]),
+            *api,
+            Route("/sites/{site}/feed", served.feed),
+            Route("/", served.home),
+            Route("/{name}", served.top),
+            Route("/{site}/{name}", served.below),
+        ]
+    )
+    app.router.redirect_slashes = False  # a file's name has one spelling
+    app.state.closing = closing
+    return app
+
+
+class _Served:
+    def __init__(self, sites: Mapping[str, ServedSite], health: Health, closing: threading.Event) -> None:
+        self._sites = sites
+        self._health = health
+        self._files = {name: Files(each.folder) for name, each in sites.items()}
+        self._access = Access({name: each.tokens for name, each in sites.items()})
+        self._views = Views(lambda: {name: each.store() for name, each in sites.items()})
+        self._page = Page(self._views, self._access, metadata.version("sitemapd"))
+        self._feed = Feed(self._views, self._access, closing)
+        folder = resources.files("sitemapd.web").joinpath("static")
+        self._assets = {name: folder.joinpath(name).read_bytes() for name in ASSETS}
+
+    def healthz(self, request: Request) -> Response:
+        ready, detail = self._health()
+        return JSONResponse({"ready": ready, **detail}, status_code=200 if ready else 503, headers=HEADERS)
+
+    def metrics(self, request: Request) -> Response:
+        sites = self._access.sites(request)
+        if not sites:
+            headers = {**HEADERS, "WWW-Authenticate": 'Bearer realm="sitemapd"'}
+            return PlainTextResponse("A token is needed.\n", 401, headers=headers)
+        registry = CollectorRegistry()
+        registry.register(StateCollector(self._views, sites))
+        encode, kind = choose_encoder(request.headers.get("accept", ""))
+        headers = {**HEADERS, "Content-Type": kind, "Cache-Control": "no-store"}
+        return Response(encode(registry), headers=headers)
+
+    def home(self, request: Request) -> Response:
+        if "text/html" in request.headers.get("accept", ""):
+            return self._page.home(request)
+        lines = []
+        for name, files in self._files.items():
+            prefix = f"{name}/" if len(self._files) > 1 else ""
+            try:
+                lines += [f"{request.base_url}{prefix}{file}" for file in files.index_files()]
+            except SitemapdError:
+                return PlainTextResponse("The output can't be read now.\n", 503, headers=HEADERS)
+        said = "\n".join(lines) if lines else "Nothing is published yet."
+        return PlainTextResponse(said + "\n", headers={**HEADERS, "Vary": "Accept, Cookie"})
+
+    def login_form(self, request: Request) -> Response:
+        return self._page.login_form(request)
+
+    async def login(self, request: Request) -> Response:
+        body = bytearray()
+        async for piece in request.stream():
+            body += piece
+            if len(body) > FORM_MAX:
+                return PlainTextResponse("That is no login form.\n", 413, headers=SECURITY)
+        return await run_in_threadpool(self._page.login, request, bytes(body))
+
+    def logout(self, request: Request) -> Response:
+        return self._page.logout(request)
+
+    async def feed(self, request: Request) -> Response:
+        return await self._feed.answer(request, request.path_params["site"])
+
+    def top(self, request: Request) -> Response:
+        if len(self._sites) > 1:
+            return missing()
+        return self._file(request, next(iter(self._sites)), request.path_params["name"])
+
+    def below(self, request: Request) -> Response:
+        site, name = request.path_params["site"], request.path_params["name"]
+        if site == "static" and name in self._assets:
+            headers = {**SECURITY, "Content-Type": ASSETS[name], "Cache-Control": "no-cache"}
+            return Response(self._assets[name], headers=headers)
+        if site in self._sites and len(self._sites) > 1 and "." in name:
+            return self._file(request, site, name)
+        if site == "sites" and "." not in name:
+            return self._page.site(request, name)
+        return missing()
+
+    def _file(self, request: Request, site: str, name: str) -> Response:
+        files, key = self._files[site], self._sites[site].indexnow_key
+        if key is not None and name == f"{key}.txt":
+            return PlainTextResponse(key, headers={**HEADERS, "Cache-Control": CACHE})
+        if name == "robots.txt":
+            try:
+                found = files.index_files() or [INDEX_NAME]
+            except SitemapdError:
+                return PlainTextResponse("The output can't be read now.\n", 503, headers=HEADERS)
+            lines = [f"Sitemap: {self._sites[site].site.address(each)}\n" for each in found]
+            return PlainTextResponse("".join(lines), headers={**HEADERS, "Cache-Control": CACHE})
+        return files.answer(request, name)

@@ -1,0 +1,168 @@
+"""The status page: read-only, made on the server, whole without a script. Templates are in `templates/`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from sitemap_store.errors import Refused, SitemapdError
+from sitemapd.web import text
+from sitemapd.web.access import COOKIE, Access, same_origin
+from sitemapd.web.views import View, Views
+
+SECURITY: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "X-Robots-Tag": "noindex",
+    "Cache-Control": "no-store",
+    "Vary": "Accept, Cookie",
+}
+FORM_MAX: Final = 4096
+"""Bytes of a login form."""
+_NEXT: Final = re.compile(r"/(?:sites/[a-z][a-z0-9_-]*)?")
+
+
+class Page:
+    """The page's handlers. They run in threads, since they read Redis."""
+
+    def __init__(self, views: Views, access: Access, version: str) -> None:
+        self._views = views
+        self._access = access
+        self._jinja = Environment(
+            loader=PackageLoader("sitemapd.web"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._jinja.filters.update(
+            number=text.number,
+            duration=text.duration,
+            size=text.size,
+            iso=text.iso,
+            clock=text.clock,
+            millis=text.millis,
+        )
+        self._jinja.globals.update(ago=text.ago, version=version)
+
+    def home(self, request: Request) -> Response:
+        """All sites; with one site, that one."""
+        sites = sorted(self._access.sites(request))
+        if not sites:
+            return self.ask(request)
+        if len(sites) == 1:
+            return self._site(request, sites[0], home=True)
+        try:
+            rows = [self._views.site(name) for name in sites]
+            return self._html(request, "sites.html", views=rows, server=self._views.server())
+        except SitemapdError as error:
+            return self._away(request, error)
+
+    def site(self, request: Request, name: str) -> Response:
+        """One site."""
+        sites = self._access.sites(request)
+        if not sites:
+            return self.ask(request)
+        if name not in sites:
+            title, said = "No such site", f"There is no site {name[:40]} that you may see."
+            return self._html(request, "message.html", status=404, title=title, said=said)
+        return self._site(request, name, home=False)
+
+    def ask(self, request: Request) -> Response:
+        """Ask for a token, or say that there is none to be had."""
+        if self._access.any_token:
+            target = request.url.path if _NEXT.fullmatch(request.url.path) else "/"
+            suffix = f"?next={target}" if target != "/" else ""
+            return RedirectResponse(f"/login{suffix}", 303, headers=SECURITY)
+        said = (
+            "Without tokens the status page is shown on this machine itself alone: open it at a loopback "
+            "address, or make a token with `sitemapd token` and name it in the settings."
+        )
+        return self._html(request, "message.html", status=403, title="Not from here", said=said)
+
+    def login_form(self, request: Request) -> Response:
+        """The form that takes a token."""
+        if self._access.sites(request):
+            return RedirectResponse("/", 303, headers=SECURITY)
+        if not self._access.any_token:
+            return self.ask(request)
+        return self._login(request, request.query_params.get("next", "/"))
+
+    def login(self, request: Request, body: bytes) -> Response:
+        """Take a token from the form, and give the browser its cookie."""
+        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=8)
+        token, target = (fields.get(name, [""])[0].strip() for name in ("token", "next"))
+        if not same_origin(request):
+            said = "The form came from another site. Open the status page and log in there."
+            return self._html(request, "message.html", status=403, title="Not logged in", said=said)
+        response = RedirectResponse(target if _NEXT.fullmatch(target) else "/", 303, headers=SECURITY)
+        if token and self._access.log_in(request, response, token):
+            return response
+        return self._login(request, target, said="That token is not known here.", status=401)
+
+    def logout(self, request: Request) -> Response:
+        """End the browser's session."""
+        if not same_origin(request):
+            said = "The request came from another site."
+            return self._html(request, "message.html", status=403, title="Not logged out", said=said)
+        response = RedirectResponse("/login", 303, headers=SECURITY)
+        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return response
+
+    def _login(self, request: Request, target: str, *, said: str = "", status: int = 200) -> Response:
+        target = target if _NEXT.fullmatch(target) else "/"
+        return self._html(request, "login.html", status=status, said=said, target=target)
+
+    def _site(self, request: Request, name: str, *, home: bool) -> Response:
+        try:
+            view, server = self._views.site(name), self._views.server()
+            found = self._look_up(request, name)
+        except SitemapdError as error:
+            return self._away(request, error)
+        return self._html(request, "site.html", view=view, server=server, home=home, **found)
+
+    def _look_up(self, request: Request, name: str) -> dict[str, Any]:
+        url = request.query_params.get("url", "").strip()
+        result: dict[str, Any] = {"url": url, "loc": "", "found": None, "refusal": ""}
+        if url:
+            try:
+                result["loc"], result["found"] = self._views.find(name, url)
+            except Refused as refused:
+                result["refusal"] = refused.detail
+        return result
+
+    def _away(self, request: Request, error: SitemapdError) -> Response:
+        title = "Nothing can be said of the state now"
+        said = f"{str(error).rstrip('.')}. Published files are served all the same; this page tries again."
+        return self._html(request, "message.html", status=503, title=title, said=said, again=True)
+
+    def _html(self, request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
+        leave = self._access.logged_in(request)
+        page = self._jinja.get_template(template).render({"leave": leave, "again": False} | values)
+        return HTMLResponse(page, status, headers=SECURITY)
+
+
+def live(view: View) -> Mapping[str, str]:
+    """The headline's numbers by name, as the page shows them: what the live feed keeps up to date."""
+    report, lag = view.report, view.lag
+    return {
+        "urls": text.number(report["urls"]),
+        "shards": text.number(report["shards"]),
+        "due": text.number(report["due_shards"]),
+        "unfolded": text.number(report["unfolded_events"]),
+        "refused": text.number(report["refused"]),
+        "workers": text.number(report["workers"]),
+        "waiting": text.duration(report["waiting_ms"]),
+        "events": text.number(view.last_minute.events),
+        "p50": text.duration(lag.quantile(0.5)),
+        "p99": text.duration(lag.quantile(0.99)),
+    }

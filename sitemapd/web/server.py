@@ -1,0 +1,120 @@
+"""The uvicorn server in a thread of its own, and the port that it listens on."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from sitemap_store.errors import BadSetting
+
+HEADER_S = 10.0
+"""How long a client may take for a request's line and headers."""
+IDLE_S = 5
+CONNECTIONS = 500
+"""Requests in hand at a time; more are answered 503 at once."""
+GRACE_S = 3
+
+
+class PatientOnce(H11Protocol):
+    """Ends connections whose request does not begin: uvicorn by itself waits for ever for headers."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Give the first request its time."""
+        assert isinstance(transport, asyncio.Transport)
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came, and stop the clock once a request's headers are complete."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
+        super().connection_lost(exc)
+        self._unwatch()
+
+    def _watch(self) -> None:
+        if self.transport.is_closing() or self._busy():
+            self._unwatch()
+        elif self._late is None:
+            self._late = self.loop.call_later(HEADER_S, self._end)
+
+    def _unwatch(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _end(self) -> None:
+        self._late = None
+        if not self.transport.is_closing() and not self._busy():
+            self.transport.close()
+
+    def _busy(self) -> bool:
+        """Whether a request is in hand."""
+        cycle = getattr(self, "cycle", None)
+        return cycle is not None and not cycle.response_complete
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take a port, 0 for any that is free, before anything else is started. Raises BadSetting."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol by name: only then does asyncio set TCP_NODELAY, and answers don't wait 40 ms for an ACK.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(512)
+    except OSError as error:
+        listener.close()
+        raise BadSetting(
+            setting="--port",
+            detail=f"{host}:{port} can't be listened on ({error.strerror}).",
+            hint="Choose another port, or 0 for any that is free.",
+        ) from error
+    return listener
+
+
+class Server:
+    """A uvicorn server in a thread of its own; `listener` (see `listen`) stays the caller's to close."""
+
+    def __init__(self, app: Starlette, listener: socket.socket) -> None:
+        self._socket = listener
+        self._app = app
+        config = uvicorn.Config(
+            app,
+            http=PatientOnce,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=IDLE_S,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+        host, port, *_ = listener.getsockname()
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"http://{shown}:{port}/"
+
+    def start(self) -> None:
+        """Answer from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the requests in hand, live feeds excepted, and end."""
+        closing: threading.Event | None = getattr(self._app.state, "closing", None)
+        if closing is not None:
+            closing.set()
+        self._server.should_exit = True
+        self._thread.join(GRACE_S + 2)
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])

@@ -1,0 +1,245 @@
+"""Apps push over HTTP to real processes: what was accepted is published, whatever is restarted in between."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from rq import Queue, Retry
+from rq.serializers import JSONSerializer
+
+from producers.push import Publisher
+from sitemap_store.connection import connect
+from sitemap_store.errors import Unavailable
+from sitemap_store.wire import PUSH_EVENTS, QUEUE
+from tests.acceptance.place import BASE, Place, Service, add, settings
+from tests.acceptance.until import until
+from tests.published import published as published_in
+
+
+SHORT_SECRET = """
+[sites.main.webhooks.x]
+signature = {header = "X", secret = "short"}
+[[sites.main.webhooks.x.rules]]
+op = "add"
+loc = "/a"
+"""
+
+
+def address(service: Service) -> str:
+    """Where a service serves."""
+    said = service.says("Serving at ")
+    return said[said.index("http://") :].split()[0]
+
+
+def published(output: Path) -> set[str]:
+    """The paths that the published files list."""
+    return {loc.removeprefix(BASE) for loc in published_in(output)}
+
+
+def client(base: str, token: str | None = None) -> httpx.Client:
+    """A client of the push API."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return httpx.Client(base_url=base, headers=headers, trust_env=False, timeout=30)
+
+
+def test_curl_line_of_the_readme_publishes(place: Place, redis_url: str) -> None:
+    """One JSON event sent to `run` is in the published file; `run` asks for no token on loopback."""
+    place.configure(settings(redis_url))
+    service = place.service("run", "--port", "0")
+    with client(address(service)) as http:
+        answer = http.post("v1/sites/main/events", json=add("tea"))
+        assert (answer.status_code, answer.json()["accepted"]) == (202, 1)
+        place.wait()
+        assert published(place.output) == {"tea"}
+        found = http.get("v1/sites/main/urls", params={"loc": BASE + "tea"}).json()
+        assert found["file"] == "sitemap-pages-1.xml"
+        assert http.get("v1/status").json()["sites"]["main"]["urls"] == 1
+    assert service.stop() == 0
+
+
+def test_token_command_gives_what_the_settings_need(place: Place, redis_url: str) -> None:
+    """The lines that `token` prints make the token hold; the token is in no log and not in the settings."""
+    config = settings(redis_url)
+    place.configure(config)
+    made = place.ok("token", "cms", "--source", "cms", "--json").json
+    secret = made["token"]
+    assert made["site"] == "main"
+    again = place.ok("token", "cms", "--source", "cms", "--stdin", stdin=secret.encode()).out
+    place.configure(config + again)
+    assert secret not in (place.folder / "sitemapd.toml").read_text()
+    place.secret = secret
+
+    base = address(place.service("serve", "--port", "0"))
+    with client(base) as stranger, client(base, secret) as app:
+        assert stranger.post("v1/sites/main/events", json=add("a")).status_code == 401
+        assert app.post("v1/sites/main/events", json=add("a")).status_code == 202
+    assert place.ok("show", BASE + "a", "--json").json["source"] == "cms"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            '[sites.main.tokens.cms]\nhash = "smd_pasted-by-mistake"\n',
+            "sites.main.tokens.cms.hash: the value",
+        ),
+        ('[sites.main.tokens.cms]\nhsh = "x"\n', "Did you mean hash?"),
+        ("[sites.main.webhooks.x]\nrules = []\n", "sites.main.webhooks.x.rules"),
+        (
+            '[[sites.main.webhooks.x.rules]]\nop = "add"\nloc = "{nope}"\n',
+            "sites.main.webhooks.x.rules.1.loc",
+        ),
+        (
+            '[[sites.main.webhooks.x.rules]]\nop = "add"\nloc = "/{1}"\n',
+            "match has no such group",
+        ),
+        (
+            '[[sites.main.webhooks.x.rules]]\nop = "add"\nloc = "/{1}"\nmatch = "("\n',
+            "no regular expression",
+        ),
+        (
+            SHORT_SECRET,
+            "sites.main.webhooks.x.signature.secret",
+        ),
+    ],
+)
+def test_wrong_settings_stop_the_start(place: Place, redis_url: str, more: str, said: str) -> None:
+    """A token or webhook that can't work is one sentence and exit 2, and its secret is not in it."""
+    place.configure(settings(redis_url) + more)
+    place.secret = "pasted-by-mistake"
+    assert said in place.command("serve", "--port", "0").refusal()
+
+
+def test_nothing_accepted_is_lost_over_restarts(place: Place, redis_url: str) -> None:
+    """Several apps push while server and workers are killed and started; count in = count published."""
+    place.configure(settings(redis_url, shard_size=200, fsync=False))
+    worker = place.worker()
+    server = place.service("serve", "--port", "0")
+    port = str(urlsplit(address(server)).port)
+    accepted: set[str] = set()
+    over = threading.Event()
+
+    def push(app: int) -> None:
+        number = 0
+        with client(f"http://127.0.0.1:{port}/") as http:
+            while not over.is_set():
+                path = f"app-{app}-{number}"
+                try:
+                    if http.post("v1/sites/main/events", json=add(path)).status_code == 202:
+                        accepted.add(path)
+                        number += 1
+                except httpx.TransportError:
+                    over.wait(0.02)
+
+    apps = [threading.Thread(target=push, args=(app,)) for app in range(3)]
+    for app in apps:
+        app.start()
+    try:
+        for step in range(4):
+            goal = len(accepted) + 50
+
+            def reached(goal: int = goal) -> bool:
+                return len(accepted) >= goal
+
+            until(reached, within=40, what="events are accepted")
+            if step % 2:
+                worker.kill()
+                worker = place.worker()
+            else:
+                server.kill()
+                server = place.service("serve", "--port", port)
+                server.says("Serving at ")
+    finally:
+        over.set()
+        for app in apps:
+            app.join()
+    place.wait()
+    there = published(place.output)
+    assert accepted <= there
+    # An event whose answer was lost with the server may be stored all the same, one an app at each kill.
+    assert len(there) <= len(accepted) + 2 * len(apps)
+
+
+def test_list_is_published_and_its_leftovers_go(place: Place, redis_url: str) -> None:
+    """A PUT list makes the published files hold that source's URLs, and no other's is touched."""
+    place.configure(settings(redis_url))
+    place.worker()
+    place.events(add("from-the-shell"))
+    with client(address(place.service("serve", "--port", "0"))) as http:
+
+        def put(*paths: str) -> int:
+            body = "".join(json.dumps({"loc": BASE + path}) + "\n" for path in paths)
+            headers = {"Content-Type": "application/x-ndjson"}
+            return http.put("v1/sites/main/sources/cms", content=body, headers=headers).status_code
+
+        assert put("a", "b", "c") == 202
+        place.wait()
+        assert published(place.output) == {"from-the-shell", "a", "b", "c"}
+        assert put("a", "d") == 202
+        place.wait()
+        assert published(place.output) == {"from-the-shell", "a", "d"}
+
+
+def test_python_client_delivers_both_ways(place: Place, redis_url: str) -> None:
+    """`Publisher` pushes over HTTP and straight into Redis, needing no configuration file."""
+    place.configure(settings(redis_url))
+    place.worker()
+    base = address(place.service("serve", "--port", "0"))
+    with Publisher(base, "main", source="shop", timeout=20) as app:
+        for number in range(1200):
+            app.add(f"{BASE}http-{number}")
+    with Publisher(redis_url, "main", source="shop", timeout=20) as app:
+        for number in range(1200):
+            app.add(f"{BASE}redis-{number}")
+        app.delete(f"{BASE}http-0")
+    place.wait()
+    assert published(place.output) == {f"http-{n}" for n in range(1, 1200)} | {
+        f"redis-{n}" for n in range(1200)
+    }
+
+
+def test_client_waits_out_a_restart(place: Place, redis_url: str) -> None:
+    """Events that were put in while the server was away are delivered, in their order, when it is back."""
+    place.configure(settings(redis_url))
+    place.worker()
+    server = place.service("serve", "--port", "0")
+    base = address(server)
+    app = Publisher(base, "main", timeout=0.3)
+    app.add(BASE + "a")
+    app.flush(20)
+    assert server.stop() == 0
+    app.delete(BASE + "a")
+    app.add(BASE + "b")
+    with pytest.raises(Unavailable):
+        app.flush()
+    place.service("serve", "--port", str(urlsplit(base).port)).says("Serving at ")
+    app.close(30)
+    place.wait()
+    assert published(place.output) == {"b"}
+
+
+def test_rq_job_takes_events_in(place: Place, redis_url: str) -> None:
+    """An app that runs RQ enqueues events by the job's dotted name; refusals are kept to be looked at."""
+    place.configure(settings(redis_url))
+    place.worker()
+    redis = connect(redis_url)
+    queue = Queue(QUEUE, connection=redis, serializer=JSONSerializer)
+    queue.enqueue(
+        PUSH_EVENTS, "main", [add("a"), add("b"), {"op": "add", "loc": "/x"}], "shop", retry=Retry(max=5)
+    )
+    queue.enqueue(PUSH_EVENTS, "main", {"op": "add"})
+    queue.enqueue(PUSH_EVENTS, "nope", [add("c")])
+    queue.enqueue(PUSH_EVENTS, "main", [add("c")], "not a source")
+    until(lambda: not len(queue), within=20, what="the jobs are taken")
+    until(
+        lambda: published(place.output) == {"a", "b"}, within=20, what="the events of the job are published"
+    )
+    redis.close()
+    assert place.ok("show", BASE + "a", "--json").json["source"] == "shop"
+    (refused,) = place.ok("rejected", "--json").json
+    assert (refused["rule"], refused["source"]) == ("not-absolute", "shop")

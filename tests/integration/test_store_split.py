@@ -1,0 +1,280 @@
+"""Limits: what fits, what splits, and that a split loses nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from sitemap_store.protocol import STRICT, Limits
+from sitemap_store.site import Site
+from tests.integration.store_world import (
+    DAY,
+    POINTS,
+    add,
+    changed,
+    consistent,
+    delete,
+    fields,
+    files,
+    once_at,
+    push,
+    scores,
+    seat,
+    settled,
+    update,
+    work,
+)
+from tests.published import content, listed, picture, published, shard_files
+from tests.world import BASE, Crash, World, make_site
+
+MakeWorld = Callable[[Site], World]
+
+
+def limits(*, urls: int = 50_000, size: int = 10_485_760) -> Limits:
+    """The strict limits with fewer URLs or bytes a file."""
+    return dataclasses.replace(STRICT, urls_per_file=urls, bytes_per_file=size)
+
+
+def size_of(*paths: str) -> int:
+    """The bytes of a file with these URLs and nothing else said of them."""
+    frame = len(
+        '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="'
+        'http://www.sitemaps.org/schemas/sitemap/0.9">\n</urlset>\n'
+    )
+    return frame + sum(len(f"<url><loc>{BASE}{path}</loc></url>\n") for path in paths)
+
+
+@pytest.mark.parametrize(("count", "shards"), [(49_999, 1), (50_000, 1), (50_001, 2)])
+def test_as_many_urls_as_a_file_may_hold_fit_and_one_more_does_not(
+    make_world: MakeWorld, count: int, shards: int
+) -> None:
+    """49,999 and 50,000 are one file, 50,001 are two; the full one is not touched by the one more."""
+    world = make_world(make_site(shard_size=50_000))
+    push(world, *(add(f"p/{n}") for n in range(49_999)))
+    world.settle()
+    if count > 49_999:
+        push(world, add("p/49999"))
+        world.settle()
+    before = picture(world.folder)
+    if count > 50_000:
+        push(world, add("p/50000"))
+        world.settle()
+        assert changed(world, before) == {"sitemap-pages-2.xml", "sitemap.xml"}
+    assert len(published(world.folder)) == count
+    assert len(shard_files(world.folder)) == shards
+
+
+@pytest.mark.parametrize("allowed", [3, 4, 5, 50])
+def test_a_shard_that_outgrows_its_urls_splits(make_world: MakeWorld, allowed: int) -> None:
+    """From one file less than the limit, over it, to many times over: no URL missing, none twice."""
+    for count in (allowed - 1, allowed, allowed + 1, 2 * allowed, 7 * allowed + 3):
+        site = make_site(name=f"s{count}", shard_size=1000, limits=limits(urls=allowed))
+        world = make_world(site)
+        paths = [f"p{n:04}" for n in range(count)]
+        push(world, *map(add, reversed(paths)))
+        settled(world, *paths)
+        found = files(world)
+        assert all(1 <= len(urls) <= allowed for urls in found.values())
+        assert (len(found) == 1) == (count <= allowed)
+        consistent(world)
+        push(world, *map(delete, paths))
+        settled(world)
+
+
+def test_exactly_the_bytes_fit_and_one_more_splits(make_world: MakeWorld) -> None:
+    """The limit is inclusive, and counted before compression."""
+    paths = ["a", "b", "c&amp", "d'"]
+    exact = limits(size=size_of("a", "b", "c&amp;amp", "d&apos;"))
+    world = make_world(make_site(shard_size=10, limits=exact))
+    push(world, *map(add, paths))
+    settled(world, *paths)
+    (only,) = shard_files(world.folder)
+    assert len(content(only)) == exact.bytes_per_file
+    push(world, delete("a"), add("aa"))
+    settled(world, "aa", *paths[1:])
+    assert len(shard_files(world.folder)) == 2
+    assert all(len(content(path)) <= exact.bytes_per_file for path in shard_files(world.folder))
+    consistent(world)
+
+
+def test_bytes_are_counted_after_escaping(make_world: MakeWorld) -> None:
+    """An ampersand weighs five bytes."""
+    world = make_world(make_site(shard_size=10, limits=limits(size=size_of("a" * 10, "b" * 10))))
+    push(world, add("a" * 10), add("b" * 9 + "&"))
+    settled(world, "a" * 10, "b" * 9 + "&")
+    assert len(shard_files(world.folder)) == 2
+
+
+@pytest.mark.parametrize("gzip", [False, True])
+def test_an_update_that_makes_a_file_too_large_splits_it(make_world: MakeWorld, gzip: bool) -> None:
+    """No new URL is needed: dates alone can do it, however well they compress."""
+    paths = [f"p{n}" for n in range(8)]
+    world = make_world(make_site(shard_size=10, limits=limits(size=size_of(*paths)), gzip=gzip))
+    push(world, *map(add, paths))
+    world.settle()
+    assert len(shard_files(world.folder)) == 1
+    push(world, *(update(path, lastmod="2026-03-21") for path in paths))
+    settled(world, *paths)
+    assert {row[0] for row in published(world.folder).values()} == {"2026-03-21"}
+    assert len(shard_files(world.folder)) == 2
+    consistent(world)
+
+
+def test_a_split_is_local(make_world: MakeWorld) -> None:
+    """The first part stays in its file, the rest gets a new one, and no other file is touched."""
+    site = make_site(shard_size=4, limits=limits(urls=4), sections={"blog": "/blog/**"})
+    world = make_world(site)
+    push(world, *(add(f"p{n}") for n in range(10)), *(add(f"blog/{n}") for n in range(4)))
+    world.settle()
+    before = picture(world.folder)
+    smaller = dataclasses.replace(site, limits=limits(urls=3))
+    world.site = smaller
+    push(world, update("blog/3", priority="0.1"))
+    world.settle()
+    assert files(world)["sitemap-blog-1.xml"] == ["blog/0", "blog/1"]
+    assert files(world)["sitemap-blog-2.xml"] == ["blog/2", "blog/3"]
+    assert changed(world, before) == {"sitemap-blog-1.xml", "sitemap-blog-2.xml", "sitemap.xml"}
+
+
+def test_new_urls_go_to_the_new_shard_after_a_split(make_world: MakeWorld) -> None:
+    """The open shard that split is not the open one any more, or it would split again and again."""
+    world = make_world(make_site(shard_size=100, limits=limits(urls=4)))
+    push(world, *(add(f"p{n}") for n in range(5)))
+    world.settle()
+    first = files(world)["sitemap-pages-1.xml"]
+    push(world, add("a"))
+    world.settle()
+    assert files(world)["sitemap-pages-1.xml"] == first
+    assert seat(world, "a") == seat(world, "p4") == 2
+
+
+def test_seats_follow_the_entries_that_moved(make_world: MakeWorld) -> None:
+    """An update of a moved URL changes its new file only."""
+    world = make_world(make_site(shard_size=100, limits=limits(urls=4)))
+    push(world, *(add(f"p{n}") for n in range(5)))
+    world.settle()
+    assert seat(world, "p4") == 2
+    before = picture(world.folder)
+    push(world, update("p4", priority="0.9"))
+    world.settle()
+    assert changed(world, before) == {"sitemap-pages-2.xml", "sitemap.xml"}
+    assert published(world.folder)[BASE + "p4"] == (None, None, "0.9")
+
+
+def test_events_of_entries_that_move_meanwhile_are_not_lost(make_world: MakeWorld) -> None:
+    """Appended between claim and commit of the split: they follow their URLs into the new shard's log."""
+    world = make_world(make_site(shard_size=100, limits=limits(urls=4)))
+    push(world, *(add(f"p{n}") for n in range(6)))
+    meanwhile = [
+        *(update(f"p{n}", priority=f"0.{n}") for n in range(6)),
+        delete("p5"),
+        delete("p0"),
+        add("new"),
+        update("p4", lastmod="2026-01-01"),
+    ]
+    once_at(world, "claimed", lambda: push(world, *meanwhile))
+    work(world)
+    assert scores(world, "shards").keys() == {"1", "2"}
+    settled(world, "p1", "p2", "p3", "p4", "new")
+    assert published(world.folder)[BASE + "p4"] == ("2026-01-01", None, "0.4")
+    assert published(world.folder)[BASE + "p1"] == (None, None, "0.1")
+    consistent(world)
+
+
+def test_events_of_entries_that_moved_before_the_new_file_is_there_are_not_lost(
+    make_world: MakeWorld,
+) -> None:
+    """Appended after the commit of the split, while neither file is written."""
+    world = make_world(make_site(shard_size=100, limits=limits(urls=4)))
+    push(world, *(add(f"p{n}") for n in range(6)))
+    once_at(
+        world,
+        "committed",
+        lambda: push(world, *(update(f"p{n}", priority=f"0.{n}") for n in range(6)), delete("p5")),
+    )
+    work(world)
+    settled(world, *(f"p{n}" for n in range(5)))
+    assert {loc[-1]: row[2] for loc, row in published(world.folder).items()} == {
+        str(n): f"0.{n}" for n in range(5)
+    }
+    consistent(world)
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_crash_in_a_split_loses_nothing_and_doubles_nothing(
+    make_world: MakeWorld, point: str, nth: int
+) -> None:
+    """At each point of the first and of the second shard that the split rewrites."""
+    world = make_world(make_site(shard_size=100, limits=limits(urls=4)))
+    paths = [f"p{n}" for n in range(6)]
+    push(world, *map(add, paths))
+    reached = 0
+
+    def fault(name: str) -> None:
+        nonlocal reached
+        reached += name == point
+        if name == point and reached == nth:
+            raise Crash(point)
+
+    world.fault = fault
+    try:
+        work(world)
+    except Crash:
+        listed(world.folder)
+        world.release("w1")
+    settled(world, *paths)
+    consistent(world)
+
+
+def test_the_new_file_is_there_before_the_old_one_loses_its_urls(make_world: MakeWorld) -> None:
+    """At every moment each URL is in a file at the least; twice for a moment, and never nowhere."""
+    site = make_site(shard_size=100, limits=limits(urls=6))
+    world = make_world(site)
+    paths = {f"p{n}" for n in range(6)}
+    push(world, *map(add, sorted(paths)))
+    world.settle()
+    world.now += 5000
+    looks = 0
+
+    def look(_point: str) -> None:
+        nonlocal looks
+        looks += 1
+        assert paths <= {path for urls in files(world).values() for path in urls}
+
+    world.fault = look
+    push(world, add("p6"))
+    work(world)
+    assert looks > 6
+    assert len(shard_files(world.folder)) == 2
+
+
+def test_tombstones_stay_behind_and_end_in_their_time(make_world: MakeWorld) -> None:
+    """After a split and a day nothing is left to do: no shard is rewritten for a tombstone it never had."""
+    world = make_world(make_site(shard_size=100, limits=limits(urls=4)))
+    push(world, *(add(f"p{n}") for n in range(4)), delete("p0"), delete("p9"))
+    world.settle()
+    push(world, *(add(f"q{n}") for n in range(3)))
+    world.settle()
+    assert len(shard_files(world.folder)) == 2
+    world.now += DAY + 1000
+    world.settle()
+    assert scores(world, "purge") == {}
+    assert seat(world, "p0") is None
+    assert seat(world, "p9") is None
+    rewrites = fields(world, "stats")["rewrites"]
+    for _ in range(5):
+        world.now += 1000
+        world.keep()
+        assert not world.jobs
+    assert fields(world, "stats")["rewrites"] == rewrites
+    consistent(world)
+
+
+def test_one_url_that_is_larger_than_a_file_may_be_is_not_split(make_world: MakeWorld) -> None:
+    """There is nothing to divide; the limits of a loc keep it from happening in real life."""
+    world = make_world(make_site(shard_size=10, limits=limits(size=100)))
+    push(world, add("a"))
+    settled(world, "a")

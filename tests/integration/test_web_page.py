@@ -1,0 +1,391 @@
+"""The status page as it comes from the server: what it says, who may see it, and how one logs in."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import pytest
+import redis
+from lxml import html
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sitemap_store.connection import connect
+from sitemap_store.errors import Refused
+from sitemap_store.events import Event
+from sitemap_store.observed import note_producer
+from sitemapd.web.access import SESSION_S, Access
+from sitemapd.web.application import ServedSite
+from tests.integration.web_site import Answer, Web, add, made_token, publish, served_site, serving
+from tests.redis_server import RedisServer
+from tests.world import BASE, World, make_site
+
+SECTIONS = {"products": "/products/**", "blog": "/blog/**"}
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[redis.Redis]:
+    """Give a client of an emptied server."""
+    with redis.Redis.from_url(redis_url) as client:
+        yield client
+
+
+@pytest.fixture
+def world(client: redis.Redis, tmp_path: Path) -> World:
+    """Give a site with two sections, some refusals and a watcher, as of now."""
+    world = World(client, make_site(sections=SECTIONS, shard_size=2), tmp_path)
+    world.now = world.store.now()
+    publish(
+        world,
+        *(add(f"products/{n}", "shop") for n in range(5)),
+        *(add(f"blog/{n}") for n in range(3)),
+        Event("delete", f"{BASE}blog/2"),
+    )
+    refused = Refused(loc="/<b>tea</b>", rule="not-absolute", detail="<i>No</i> & never.")
+    world.store.reject([(refused, "cms")])
+    note_producer(
+        world.store, "pages", {"kind": "watch", "state": "watching", "problem": None, "overflows": 2}
+    )
+    for partition in world.store.partitions:
+        partition.beat(["host.1"])
+    world.now = 0  # the server's own clock from here on
+    return world
+
+
+@pytest.fixture
+def web(world: World) -> Iterator[Web]:
+    """Give a server of it without tokens."""
+    with serving({"shop": served_site(world)}) as web:
+        yield web
+
+
+def seen(answer: Answer) -> str:
+    """A page's text as a reader sees it, in one line."""
+    root = html.fromstring(answer.body)
+    return " ".join(html.tostring(root, method="text", encoding="unicode").split())
+
+
+def test_the_page_says_how_the_site_stands(web: Web) -> None:
+    """The headline, the sections, the last rewrites, refusals, watchers and Redis are on one page."""
+    answer = web.page()
+    assert answer.status == 200
+    root = html.fromstring(answer.body)
+    live = {each.get("data-live"): each.text for each in root.iter("dd") if each.get("data-live")}
+    assert live["urls"] == "7"
+    assert live["shards"] == "5"
+    assert (live["refused"], live["workers"], live["due"], live["unfolded"]) == ("1", "1", "0", "0")
+    assert live["p50"] not in ("–", "")
+    said = seen(answer)
+    for text in (BASE, "products", "sitemap-blog-1.xml", "not-absolute", "cms", "watching", "overflows 2"):
+        assert text in said
+    assert "noeviction" in said
+    assert "Events per minute: 9 in all" in said
+
+
+def test_what_others_sent_is_text(web: Web) -> None:
+    """Markup in a refused URL, in its reason or in a question is shown and never becomes the page's."""
+    body = web.page(f"/?url={quote('https://example.com/<script>alert(1)</script>')}").text
+    assert "<b>tea</b>" not in body
+    assert "/&lt;b&gt;tea&lt;/b&gt;" in body
+    assert "<i>No</i>" not in body
+    assert "<script>alert" not in body
+
+
+def test_the_policy_lets_no_other_script_in(web: Web) -> None:
+    """The Content-Security-Policy allows our files alone, and the page needs nothing else."""
+    answer = web.page()
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["X-Frame-Options"] == "DENY"
+    root = html.fromstring(answer.body)
+    for element in root.iter():
+        assert not [name for name in map(str, element.attrib) if name.startswith("on") or name == "style"], (
+            element
+        )
+    assert all(script.get("src") and not script.text for script in root.iter("script"))
+    assert not list(root.iter("style"))
+    for name in ("style.css", "page.js", "icon.svg"):
+        assert web.ask(f"/static/{name}").status == 200
+    assert web.ask("/static/page.html").status == web.ask("/static/..%2fpage.py").status == 404
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (f"{BASE}products/3", "in shard"),
+        ("HTTPS://EXAMPLE.com:443/products/3", "in shard"),
+        (f"{BASE}blog/2", "is not listed"),
+        (f"{BASE}blog/nothing", "is not listed"),
+        ("/products/3", "is not absolute"),
+        ("https://other.example/", "other.example"),
+        ("https://example.com/\x00", "U+0000"),
+        ("https://example.com/" + "x" * 11_000, "longer than"),
+    ],
+)
+def test_a_url_is_looked_up(web: Web, url: str, said: str) -> None:
+    """The form finds a URL in any spelling, and says why one is not found or not even possible."""
+    answer = web.page("/?" + urlencode({"url": url}))
+    assert answer.status == 200
+    assert said in seen(answer)
+
+
+def test_a_browser_of_this_machine_needs_no_token(web: Web) -> None:
+    """Loopback to a loopback name is let in; another name, or a proxy's word, is not."""
+    assert web.page(Host="localhost:80").status == 200
+    elsewhere = ({"Host": "a.example"}, {"X_Forwarded_For": "203.0.113.9"}, {"Forwarded": "for=1.2.3.4"})
+    for header in elsewhere:
+        answer = web.page(**header)
+        assert answer.status == 403, header
+        assert "sitemapd token" in seen(answer)
+        assert web.ask("/metrics", **header).status == 401
+        assert web.ask("/sites/shop/feed", **header).status == 403
+        assert web.ask("/sitemap.xml", **header).status == 200, "files are for everybody"
+
+
+def outside(web: Web, path: str, /, **headers: str) -> Answer:
+    """Ask as a browser that comes in from outside."""
+    return web.page(path, X_Forwarded_For="203.0.113.9", **headers)
+
+
+def log_in(web: Web, token: str, /, **headers: str) -> Answer:
+    """Send the login form from outside."""
+    body = urlencode({"token": token, "next": "/sites/shop"}).encode()
+    kind = {"Content_Type": "application/x-www-form-urlencoded", "X_Forwarded_For": "203.0.113.9"}
+    return web.ask("/login", "POST", body, **kind, **headers)
+
+
+def cookie_of(answer: Answer) -> str:
+    """The cookie that an answer sets, as a browser sends it."""
+    return answer.headers["Set-Cookie"].partition(";")[0]
+
+
+@pytest.fixture
+def held(world: World, tmp_path: Path) -> Iterator[tuple[Web, str, str]]:
+    """Give a server of two sites with a token each."""
+    (one, first), (two, second) = made_token(), made_token()
+    other = World(world.client, make_site(name="docs"), tmp_path / "docs")
+    with serving({"shop": served_site(world, first), "docs": served_site(other, second)}) as web:
+        yield web, one, two
+
+
+def test_one_logs_in_with_a_token(held: tuple[Web, str, str]) -> None:
+    """From outside the page asks for a token; with it comes a cookie that shows that token's site alone."""
+    web, token, _ = held
+    asked = outside(web, "/sites/shop")
+    assert (asked.status, asked.headers["Location"]) == (303, "/login?next=/sites/shop")
+    assert outside(web, "/login?next=/sites/shop").status == 200
+
+    answer = log_in(web, token)
+    assert (answer.status, answer.headers["Location"]) == (303, "/sites/shop")
+    set_cookie = answer.headers["Set-Cookie"]
+    assert "HttpOnly" in set_cookie
+    assert "samesite=strict" in set_cookie.lower()
+    assert token not in set_cookie
+
+    cookie = cookie_of(answer)
+    assert "shop" in seen(outside(web, "/sites/shop", Cookie=cookie))
+    assert outside(web, "/sites/docs", Cookie=cookie).status == 404
+    assert outside(web, "/sites/docs/feed", Cookie=cookie).status == 403
+    metrics = outside(web, "/metrics", Cookie=cookie).text
+    assert 'site="shop"' in metrics
+    assert 'site="docs"' not in metrics
+
+
+def test_the_cookie_is_secure_behind_tls(held: tuple[Web, str, str]) -> None:
+    """When a proxy on this machine says that the browser came by https, the cookie is for https alone."""
+    web, token, _ = held
+    assert "Secure" in log_in(web, token, X_Forwarded_Proto="https").headers["Set-Cookie"]
+    assert "Secure" not in log_in(web, token).headers["Set-Cookie"]
+
+
+@pytest.mark.parametrize("wrong", ["", "smd_nothing", "é\x00", "x" * 3000])
+def test_a_wrong_token_gets_no_cookie(held: tuple[Web, str, str], wrong: str) -> None:
+    """What is no token gets the form again, with 401, and does not come back in the page."""
+    answer = log_in(held[0], wrong)
+    assert answer.status == 401
+    assert answer.headers["Set-Cookie"] is None
+    assert "not known" in seen(answer)
+    assert not wrong or wrong not in answer.text
+
+
+def test_a_form_of_another_site_is_refused(held: tuple[Web, str, str]) -> None:
+    """Login and logout take no form that a browser says was another site's."""
+    web, token, _ = held
+    for header in ({"Origin": "https://evil.example"}, {"Sec_Fetch_Site": "cross-site"}, {"Origin": "null"}):
+        answer = log_in(web, token, **header)
+        assert answer.status == 403, header
+        assert answer.headers["Set-Cookie"] is None
+        assert web.ask("/logout", "POST", b"", **header).status == 403
+    assert log_in(web, token, Origin=web.address.rstrip("/"), Sec_Fetch_Site="same-origin").status == 303
+    assert web.ask("/logout").status == 404, "a link can't log anybody out"
+
+
+def test_login_leads_to_our_own_pages_alone(held: tuple[Web, str, str]) -> None:
+    """A `next` that leads elsewhere is left out of account."""
+    web, token, _ = held
+    for target in ("//evil.example", "https://evil.example/", "/\\evil.example", "/sites/shop\r\nX: y"):
+        body = urlencode({"token": token, "next": target}).encode()
+        assert web.ask("/login", "POST", body, X_Forwarded_For="203.0.113.9").headers["Location"] == "/"
+
+
+def test_a_cookie_ends(held: tuple[Web, str, str], world: World) -> None:
+    """A forged, altered or late cookie, and one whose token is gone from the settings, shows nothing."""
+    web, token, _ = held
+    name, _, value = cookie_of(log_in(web, token)).partition("=")
+    ends, _, mac = value.partition(".")
+    altered = (f"{int(ends) + 1}.{mac}", f"{ends}.{mac[:-1]}0{mac[-1]}", f"{ends}.", f"{'9' * 5000}.x")
+    for wrong in ("", "x", *altered):
+        assert outside(web, "/sites/shop", Cookie=f"{name}={wrong}").status == 303, wrong[:40]
+    with serving({"shop": served_site(world, made_token()[1])}) as later:
+        assert outside(later, "/", Cookie=f"{name}={value}").status == 303
+
+
+def test_a_session_is_for_half_a_day(world: World) -> None:
+    """The cookie is good until its time is over by the server's clock, not by the browser's."""
+    now = [1_000_000.0]
+    text, token = made_token()
+    access = Access({"shop": (token,)}, clock=lambda: now[0])
+
+    def request(cookie: str = "") -> Request:
+        headers = [(b"host", b"shop.example.com"), (b"cookie", cookie.encode())]
+        return Request({
+            "type": "http", "method": "GET", "scheme": "http", "path": "/", "query_string": b"",
+            "headers": headers, "client": ("203.0.113.9", 1), "server": ("x", 80),
+        })  # fmt: skip
+
+    response = Response()
+    assert access.log_in(request(), response, text)
+    cookie = response.headers["set-cookie"].partition(";")[0]
+    assert access.sites(request(cookie)) == {"shop"}
+    now[0] += SESSION_S + 1
+    assert access.sites(request(cookie)) == frozenset()
+
+
+def test_logout_forgets_the_cookie(held: tuple[Web, str, str]) -> None:
+    """Logging out takes the cookie back."""
+    web, token, _ = held
+    cookie = cookie_of(log_in(web, token))
+    assert "Log out" in seen(outside(web, "/sites/shop", Cookie=cookie))
+    answer = web.ask("/logout", "POST", b"", Cookie=cookie, X_Forwarded_For="203.0.113.9")
+    assert answer.status == 303
+    assert "Max-Age=0" in answer.headers["Set-Cookie"]
+
+
+def test_a_bearer_token_is_taken_too(held: tuple[Web, str, str]) -> None:
+    """A program shows its token in the Authorization header; a wrong one is not better than none."""
+    web, token, _ = held
+    assert outside(web, "/metrics", Authorization=f"Bearer {token}").status == 200
+    assert outside(web, "/metrics", Authorization="Bearer smd_wrong").status == 401
+    assert outside(web, "/metrics").headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_several_sites_are_listed(held: tuple[Web, str, str]) -> None:
+    """With several sites / lists those that one may see, with a link to each."""
+    web, _, _ = held
+    links = [each.get("href") for each in html.fromstring(web.page().body).iter("a")]
+    assert "/sites/shop" in links
+    assert "/sites/docs" in links
+    assert web.page("/sites/shop").status == 200
+    answer = web.page("/sites/nothing")
+    assert answer.status == 404
+    assert "no site" in seen(answer)
+
+
+def events_of(wire: socket.socket, wanted: str) -> list[dict[str, object]]:
+    """Read a stream until it holds an event of that kind; the data of all of that kind."""
+    got = b""
+    while not re.search(rb"event: " + wanted.encode() + rb"\n(?:id: .*\n)?data: .*\n\n", got):
+        more = wire.recv(65536)
+        assert more, got
+        got += more
+    return [
+        json.loads(data)
+        for data in re.findall(rf"event: {wanted}\n(?:id: .*\n)?data: (.*)\n\n", got.decode())
+    ]
+
+
+def test_the_feed_tells_what_is_published(world: World, web: Web) -> None:
+    """The stream begins with the numbers, and tells of a rewrite after the cursor that it was given."""
+    cursor = next(html.fromstring(web.page().body).iterfind(".//table[@id='feed']")).get("data-after")
+    assert cursor
+    with web.connect() as wire:
+        wire.sendall(f"GET /sites/shop/feed?after={cursor} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        (numbers, *_) = events_of(wire, "numbers")
+        assert numbers["urls"] == "7"
+        publish_now(world, add("blog/new"))
+        (entry, *_) = events_of(wire, "published")
+    assert str(entry["file"]).startswith("sitemap-blog-")
+    assert (entry["section"], entry["events"], entry["gone"]) == ("blog", 1, False)
+
+
+def publish_now(world: World, *events: Event) -> None:
+    """Append events and publish them by the server's own clock."""
+    world.now = world.store.now()
+    publish(world, *events)
+    world.now = 0
+
+
+def test_the_feed_goes_on_after_a_break(world: World, web: Web) -> None:
+    """A browser that comes back with its last event's id misses nothing and sees nothing twice."""
+    cursor = next(html.fromstring(web.page().body).iterfind(".//table[@id='feed']")).get("data-after")
+    publish_now(world, add("products/new"))
+    with web.connect() as wire:
+        wire.sendall(
+            f"GET /sites/shop/feed HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: {cursor}\r\n\r\n".encode()
+        )
+        entries = events_of(wire, "published")
+    assert [entry["section"] for entry in entries] == ["products"]
+
+
+def test_a_nonsense_cursor_is_no_harm(web: Web) -> None:
+    """What is no cursor counts as none."""
+    with web.connect() as wire:
+        wire.sendall(b"GET /sites/shop/feed?after=x,%00- HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert events_of(wire, "published")
+
+
+def test_the_page_outlives_redis(tmp_path: Path) -> None:
+    """With Redis away files are served, the page says what is away with 503, and metrics say up is 0."""
+    server = RedisServer("valkey")
+    try:
+        server.start()
+        world = World(connect(server.url, timeout=2), make_site(), tmp_path)
+        publish(world, add("page"))
+        with serving({"shop": served_site(world)}) as web:
+            assert web.page().status == 200
+            server.stop()
+            answer = web.page()
+            assert answer.status == 503
+            assert "Redis" in seen(answer)
+            assert "Traceback" not in answer.text
+            metrics = web.ask("/metrics")
+            assert metrics.status == 200
+            assert "sitemapd_redis_up 0.0" in metrics.text
+            assert web.ask("/sitemap.xml").status == 200
+            server.start()
+            assert web.page().status == 200
+    finally:
+        server.close()
+
+
+def test_sites_of_a_store_in_partitions_are_summed(client: redis.Redis, tmp_path: Path) -> None:
+    """A site in several partitions shows one sum, one map and one feed."""
+    world = World(client, make_site(name="wide", partitions=3, shard_size=2), tmp_path)
+    world.now = world.store.now()
+    publish(world, *(add(f"page-{n}") for n in range(12)))
+    site: ServedSite = served_site(world)
+    with serving({"wide": site}) as web:
+        answer = web.page()
+        said = seen(answer)
+        cursor = next(html.fromstring(answer.body).iterfind(".//table[@id='feed']")).get("data-after")
+    assert "Events per minute: 12 in all" in said
+    assert str(cursor).count(",") == 2
+    assert len(world.client.keys("sm:{wide.*}:feed")) == 3

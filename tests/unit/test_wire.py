@@ -1,0 +1,241 @@
+"""The wire format: what a producer sends, checked once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sitemap_store.errors import Refused
+from sitemap_store.events import Event, Op, decode, encode
+from sitemap_store.wire import (
+    EXT_MAX,
+    FIELDS,
+    FUTURE_MS,
+    OPS,
+    canonical,
+    check,
+    check_at,
+    check_ext,
+    check_source,
+)
+from tests import strategies
+from tests.world import BASE, START, make_site
+
+SITE = make_site()
+NOW = START  # 2026-09-21T14:13:20Z
+
+
+def checked(caller: str | None = None, /, **item: Any) -> Event:
+    """The event of an item that keeps the rules, without a warning."""
+    event, warnings = check({"op": "add", "loc": BASE + "a"} | item, SITE, NOW, source=caller)
+    assert warnings == ()
+    return event
+
+
+def refused(item: object) -> Refused:
+    """Why an item is refused."""
+    with pytest.raises(Refused) as caught:
+        check(item, SITE, NOW)
+    return caught.value
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_op_and_loc_are_enough(op: Op) -> None:
+    """Everything else may be left out."""
+    assert checked(op=op) == Event(op, BASE + "a")
+
+
+def test_every_field_is_read() -> None:
+    """A whole event, with each value in its final form."""
+    event = checked(
+        loc="HTTPS://Example.COM:443/a b",
+        lastmod="2026-03-21T11:22+01:00",
+        changefreq="daily",
+        priority=1,
+        at="2026-03-21T11:22:33.5Z",
+        source="cms:main-1",
+        urgent=True,
+        ext={},
+    )
+    assert event == Event(
+        "add",
+        BASE + "a%20b",
+        "2026-03-21T11:22:00+01:00",
+        "daily",
+        "1.0",
+        1_774_092_153_500,
+        "cms:main-1",
+        "",
+        True,
+    )
+
+
+def test_null_is_not_given() -> None:
+    """A field that is null counts as left out: in an update it keeps what is there."""
+    nothing = dict.fromkeys(FIELDS[2:])
+    assert checked(**nothing) == Event("add", BASE + "a")
+    assert checked(op="update", **nothing) == Event("update", BASE + "a")
+
+
+def test_the_callers_source_is_for_events_that_name_none() -> None:
+    """An event's own word comes first."""
+    assert checked("watch").source == "watch"
+    assert checked("watch", source=None).source == "watch"
+    assert checked("watch", source="cms").source == "cms"
+
+
+def test_warnings_say_what_was_changed_or_left_out() -> None:
+    """A fragment is dropped, a year is no day: accepted, and said."""
+    event, warnings = check({"op": "add", "loc": BASE + "a#top", "lastmod": "1997"}, SITE, NOW)
+    assert (event.loc, event.lastmod) == (BASE + "a", None)
+    assert len(warnings) == 2
+    assert "1997" in warnings[1]
+
+
+@pytest.mark.parametrize(
+    ("item", "rule", "named"),
+    [
+        (None, "event", "None"),
+        ([], "event", "JSON object"),
+        ("add", "event", "JSON object"),
+        ({}, "op", "add, update, delete"),
+        ({"op": "add"}, "type", ""),
+        ({"op": "add", "loc": None}, "type", ""),
+        ({"op": "add", "loc": 7}, "type", ""),
+        ({"op": "ADD", "loc": BASE}, "op", "ADD"),
+        ({"op": ["add"], "loc": BASE}, "op", "add"),
+        ({"op": "add", "loc": "/a"}, "not-absolute", "/a"),
+        ({"op": "add", "loc": "https://other.example/"}, "location", "other"),
+        ({"op": "add", "loc": BASE, "lastmood": "2026-01-01"}, "field", "lastmod?"),
+        ({"op": "add", "loc": BASE, "zzz": 1}, "field", "The fields are op, loc"),
+        ({"op": "add", "loc": BASE, "lastmod": 20260101}, "lastmod", "20260101"),
+        ({"op": "add", "loc": BASE, "lastmod": "2026-13-01"}, "lastmod", "2026-13-01"),
+        ({"op": "add", "loc": BASE, "lastmod": ""}, "lastmod", ""),
+        ({"op": "add", "loc": BASE, "changefreq": "Daily"}, "changefreq", "Daily"),
+        ({"op": "add", "loc": BASE, "changefreq": ["daily"]}, "changefreq", ""),
+        ({"op": "add", "loc": BASE, "priority": "0,5"}, "priority", "0,5"),
+        ({"op": "add", "loc": BASE, "priority": True}, "priority", "True"),
+        ({"op": "add", "loc": BASE, "at": 1_700_000_000}, "at", "1700000000"),
+        ({"op": "add", "loc": BASE, "at": "2026-03"}, "at", "2026-03"),
+        ({"op": "add", "loc": BASE, "at": "2026-03-21T11:22:22"}, "at", ""),
+        ({"op": "add", "loc": BASE, "at": "2027-01-01T00:00:00Z"}, "at", "future"),
+        ({"op": "add", "loc": BASE, "source": ""}, "source", "1 to 64"),
+        ({"op": "add", "loc": BASE, "source": "a b"}, "source", "a b"),
+        ({"op": "add", "loc": BASE, "source": "a\n"}, "source", ""),
+        ({"op": "add", "loc": BASE, "source": "a" * 65}, "source", ""),
+        ({"op": "add", "loc": BASE, "source": 5}, "source", "5"),
+        ({"op": "add", "loc": BASE, "urgent": "yes"}, "urgent", "yes"),
+        ({"op": "add", "loc": BASE, "urgent": 1}, "urgent", "1"),
+        ({"op": "add", "loc": BASE, "ext": []}, "ext", "JSON object"),
+        ({"op": "add", "loc": BASE, "ext": {"image": []}}, "ext", "image"),
+    ],
+)
+def test_what_breaks_a_rule_is_refused_with_its_name_and_a_sentence(
+    item: object, rule: str, named: str
+) -> None:
+    """I8: each refusal has its loc, its rule and a detail that names the value."""
+    found = refused(item)
+    assert found.rule == rule
+    assert named in found.detail
+    assert "\n" not in found.detail
+    assert found.detail.endswith((".", "?"))
+    if isinstance(item, dict) and isinstance(item.get("loc"), str):
+        assert found.loc == item["loc"]
+
+
+def test_a_refused_field_names_the_normal_loc() -> None:
+    """The loc is the one under which the site would list the page."""
+    assert refused({"op": "add", "loc": "HTTPS://EXAMPLE.com/a b", "priority": 2}).loc == BASE + "a%20b"
+
+
+def test_a_time_may_be_ten_minutes_ahead() -> None:
+    """Clocks differ a little; one that is far ahead would win every race."""
+    assert check_at("2026-09-21T14:23:20Z", NOW) == NOW + FUTURE_MS
+    with pytest.raises(Refused):
+        check_at("2026-09-21T14:23:20.001Z", NOW)
+
+
+def test_a_time_before_1970_is_the_epoch() -> None:
+    """It has lost against everything, and no negative number reaches the log."""
+    assert check_at("1969-12-31T23:59:59Z", NOW) == 0
+
+
+def test_a_zone_may_be_assumed_for_at_as_for_lastmod() -> None:
+    """The site's setting counts for both."""
+    assert check_at("2026-03-21T11:22:33", NOW, "+01:00") == check_at("2026-03-21T10:22:33Z", NOW)
+
+
+@pytest.mark.parametrize("name", ["a", "watch:pages", "db.main_1-x", "0", "a" * 64])
+def test_names_of_sources(name: str) -> None:
+    """Letters, digits and a few signs, up to 64."""
+    assert check_source(name) == name
+
+
+def test_no_extension_is_known_yet() -> None:
+    """An empty object is none; any key is refused by its name, not dropped."""
+    assert check_ext({}) == ""
+    with pytest.raises(Refused, match="'video'"):
+        check_ext({"video": {}})
+    assert EXT_MAX > 0
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=5),
+        st.recursive(
+            st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),
+            lambda inner: st.lists(inner, max_size=3),
+            max_leaves=4,
+        ),
+        max_size=4,
+    )
+)
+def test_canonical_json_does_not_depend_on_order(ext: dict[str, object]) -> None:
+    """The same extensions are the same text, which reads back as they were, in ASCII without tabs."""
+    text = canonical(ext)
+    assert canonical(dict(reversed(ext.items()))) == text
+    assert (json.loads(text) if text else {}) == ext
+    assert text.isascii()
+    assert "\t" not in text
+    assert "\n" not in text
+
+
+@given(
+    st.fixed_dictionaries(
+        {"op": st.sampled_from(OPS), "loc": strategies.locs},
+        optional={
+            "lastmod": strategies.lastmods,
+            "changefreq": strategies.changefreqs,
+            "priority": strategies.priorities,
+            "source": strategies.sources.filter(bool),
+            "urgent": st.booleans(),
+        },
+    )
+)
+def test_what_is_accepted_reaches_the_log_as_one_record(item: dict[str, Any]) -> None:
+    """Normal values pass unchanged, and no checked event can break the log's text."""
+    event = check(item, SITE, NOW).event
+    for name, value in item.items():
+        assert getattr(event, name) == value
+    record = encode(event)
+    assert "\n" not in record
+    assert decode(record).loc == item["loc"]
+
+
+@given(
+    st.recursive(
+        st.one_of(st.none(), st.booleans(), st.floats(), st.text(max_size=9)), st.lists, max_leaves=3
+    )
+)
+def test_any_json_in_any_field_is_accepted_or_refused(value: object) -> None:
+    """No value of the wrong type gets through as an error of another kind."""
+    for field in (*FIELDS, "other"):
+        try:
+            check({"op": "add", "loc": BASE + "a"} | {field: value}, SITE, NOW)
+        except Refused as error:
+            assert error.rule
+            assert error.detail
