@@ -6,6 +6,7 @@ import gzip
 import re
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -62,10 +63,24 @@ def shard_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if SHARD_NAME.fullmatch(path.name))
 
 
-def urls_of(path: Path) -> list[tuple[str, str | None, str | None, str | None]]:
-    """(loc, lastmod, changefreq, priority) of each URL of a shard file."""
+class Url(NamedTuple):
+    """One URL of a shard file; None for what is not there."""
+
+    loc: str
+    lastmod: str | None
+    changefreq: str | None
+    priority: str | None
+
+
+def urls_of(path: Path) -> list[Url]:
+    """The URLs of a shard file."""
     return [
-        tuple(url.findtext(f"{NS}{name}") for name in ("loc", "lastmod", "changefreq", "priority"))
+        Url(
+            url.findtext(f"{NS}loc") or "",
+            url.findtext(f"{NS}lastmod"),
+            url.findtext(f"{NS}changefreq"),
+            url.findtext(f"{NS}priority"),
+        )
         for url in parse(content(path), URLSET)
     ]
 
@@ -74,9 +89,9 @@ def published(folder: Path) -> dict[str, tuple[str | None, str | None, str | Non
     """Every URL that a crawler finds from the index on; none may come twice."""
     found: dict[str, tuple[str | None, str | None, str | None]] = {}
     for name in listed(folder):
-        for loc, *rest in urls_of(folder / name):
-            assert loc not in found, f"{loc} is published twice"
-            found[loc] = tuple(rest)
+        for url in urls_of(folder / name):
+            assert url.loc not in found, f"{url.loc} is published twice"
+            found[url.loc] = (url.lastmod, url.changefreq, url.priority)
     return found
 
 

@@ -145,7 +145,8 @@ class Examiner:
             found = os.fstat(descriptor)
             if not st.S_ISREG(found.st_mode):
                 return None
-            data = os.read(descriptor, _CHUNK)
+            # A byte more than it has, so that the end is seen; and no larger a buffer than that.
+            data = os.read(descriptor, min(found.st_size + 1, _CHUNK))
             digest = hashlib.blake2b(data, digest_size=DIGEST_BYTES)
             while more := os.read(descriptor, _CHUNK):
                 digest.update(more)

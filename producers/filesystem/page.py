@@ -66,10 +66,10 @@ def _from_fields(fields: Fields[str, object], source: FilesystemSource, zone: st
         why = "draft"
     elif any(_flag(fields.get(key)) is True for key in _LEFT_OUT):
         why = "sitemap"
-    elif not words(str(fields.get("robots", ""))).isdisjoint(("noindex", "none")):
+    elif not _robots(fields.get("robots")).isdisjoint(("noindex", "none")):
         why = "noindex"
     values = [settings.get("lastmod"), *(fields.get(plain(n)) for n in source.lastmod_fields)]
-    dates = [date_text(value, zone) for value in values]
+    dates = [date_text(value, zone) for value in values if value is not None]
     return Facts(
         why=why,
         dates=tuple(filter(None, dates)),
@@ -85,10 +85,15 @@ def _from_fields(fields: Fields[str, object], source: FilesystemSource, zone: st
 
 def _flag(value: object) -> bool | None:
     """True or False when a field says so, in one of the ways of YAML, TOML and JSON."""
-    if isinstance(value, bool):
-        return value
-    word = str(value).strip().lower() if isinstance(value, str | int) else ""
+    if isinstance(value, bool) or value in (0, 1):
+        return bool(value)
+    word = value.strip().lower() if isinstance(value, str) else ""
     return True if word in _TRUE else False if word in _FALSE else None
+
+
+def _robots(value: object) -> set[str]:
+    several = value if isinstance(value, list) else [value]
+    return words(",".join(each for each in several if isinstance(each, str)))
 
 
 def _checked(check: Callable[[object], str], value: object, warnings: list[str]) -> str:
@@ -103,8 +108,8 @@ def _checked(check: Callable[[object], str], value: object, warnings: list[str])
 
 def _first_instant(fields: Fields[str, object], names: tuple[str, ...], zone: str | None) -> int:
     for name in names:
-        when = instant(fields.get(name), zone)
-        if when:
+        value = fields.get(name)
+        if value is not None and (when := instant(value, zone)):
             return when
     return 0
 
@@ -124,9 +129,9 @@ def _address(fields: Fields[str, object], warnings: list[str]) -> str:
 
 def _slug(fields: Fields[str, object]) -> str:
     value = fields.get("slug")
-    if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
-        return ""
-    slug = str(value).strip()
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**18:
+        return str(value)  # YAML makes a number of a slug such as 2026
+    slug = value.strip() if isinstance(value, str) else ""
     return slug if slug.startswith("/") else slug.rstrip("/")
 
 

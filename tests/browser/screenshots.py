@@ -16,8 +16,8 @@ from tests.integration.web_site import made_token, served_site, serving
 from tests.redis_server import RedisServer, any_kind
 
 SHOTS: Final[tuple[tuple[str, int, int, Literal["light", "dark"]], ...]] = (
-    ("status-light", 1000, 1500, "light"),
-    ("status-dark", 1000, 1500, "dark"),
+    ("status-light", 1000, 1850, "light"),
+    ("status-dark", 1000, 1850, "dark"),
     ("status-phone", 390, 1400, "light"),
 )
 
@@ -32,7 +32,6 @@ def take(browser: Browser, address: str, folder: Path) -> None:
         page.goto(address)
         expect(page.locator("#live")).to_have_text("Live")
         page.screenshot(path=folder / f"{name}.png")
-        page.screenshot(path=folder / f"{name}-whole.png", full_page=True)
         context.close()
 
 

@@ -1,4 +1,4 @@
-"""Start-up: what is found in Redis and at the output decides what happens, and nothing is broken meanwhile."""
+"""Start-up: what is in Redis and at the output decides what happens, and nothing is broken meanwhile."""
 
 from __future__ import annotations
 

@@ -46,7 +46,9 @@ def yaml(*lines: str) -> str:
         ("noindex: true", "sitemap"),
         ("noindex: false", ""),
         ("robots: noindex, nofollow", "noindex"),
+        ("robots: [nofollow, none]", "noindex"),
         ("robots: index", ""),
+        ("draft: 0x" + "f" * 9000, ""),
     ],
 )
 def test_a_field_can_keep_a_page_out(line: str, why: str) -> None:
@@ -101,6 +103,8 @@ def test_publish_and_expiry_dates_bound_the_listing() -> None:
         ("permalink: pretty", "", "", True),
         ("slug: hello", "", "hello", False),
         ("slug: 2026", "", "2026", False),
+        ("slug: 0x" + "f" * 9000, "", "", False),
+        ("slug: [a]", "", "", False),
         ("slug: a/b/", "", "a/b", False),
         ("slug: /a/", "", "/a/", False),
         ("slug:", "", "", False),
