@@ -53,6 +53,9 @@ class Claim(NamedTuple):
     """Compare with the output even when nothing changed."""
     file: str
     unlink: tuple[str, ...]
+    """Names whose files may go now."""
+    listed: bool
+    """Whether an index file may still name this shard's file."""
     snapshot: bytes | None
     log: list[bytes]
 
@@ -154,6 +157,7 @@ class Partition:
             "check" in meta,
             meta.get("file", ""),
             tuple(unlink.decode().split()),
+            bool(meta.get("file")) or ("old" in meta and not unlink),
             snapshot,
             log,
         )

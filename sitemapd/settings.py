@@ -260,7 +260,8 @@ def _located(settings: Settings, folder: Path) -> Settings:
 
 
 def _bad(error: ValidationError) -> BadSetting:
-    first = error.errors()[0]
+    # A misspelt key before what is missing for it.
+    first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
     place = [str(part) for part in first["loc"]]
     name = ".".join(place)
     if first["type"] == "extra_forbidden":

@@ -50,11 +50,11 @@ def listed(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in index_files(folder):
         for sitemap in parse(path.read_bytes(), SITEMAPINDEX):
-            name = sitemap.findtext(f"{NS}loc").rpartition("/")[2]
+            name = (sitemap.findtext(f"{NS}loc") or "").rpartition("/")[2]
             assert SHARD_NAME.fullmatch(name), name
             assert name not in found, f"{name} is listed twice"
             assert (folder / name).is_file(), f"the index names {name}, which is not there"
-            found[name] = sitemap.findtext(f"{NS}lastmod")
+            found[name] = sitemap.findtext(f"{NS}lastmod") or ""
     return found
 
 

@@ -244,6 +244,9 @@ class SitePublisher:
             if name != file:
                 self.output.remove(name)
         if not file:
+            if not claim.listed:
+                # A worker that died or came late may have left it there, and nobody else knows of it.
+                self.output.remove(self.site.shard_file(claim.section, claim.number))
             return "", 0, False
         certain = (
             rendered.etag == claim.published_etag

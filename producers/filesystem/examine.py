@@ -145,10 +145,13 @@ class Examiner:
             found = os.fstat(descriptor)
             if not st.S_ISREG(found.st_mode):
                 return None
-            # A byte more than it has, so that the end is seen; and no larger a buffer than that.
-            data = os.read(descriptor, min(found.st_size + 1, _CHUNK))
+            # A byte more than it has, so that the end is seen; a larger buffer costs more than that.
+            wanted = min(found.st_size + 1, _CHUNK)
+            data = more = os.read(descriptor, wanted)
             digest = hashlib.blake2b(data, digest_size=DIGEST_BYTES)
-            while more := os.read(descriptor, _CHUNK):
+            while len(more) == wanted:
+                wanted = _CHUNK
+                more = os.read(descriptor, wanted)
                 digest.update(more)
         finally:
             os.close(descriptor)

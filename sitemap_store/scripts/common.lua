@@ -130,6 +130,17 @@ local function count_lag(now, kind, since)
   return ms
 end
 
+-- Has a member rendered once more, since a worker that lost its lease may have written over newer bytes.
+-- False when there is no such member any more.
+local function late(member, now)
+  local hash = string.sub(member, 1, 1) == 'i' and key('i:' .. string.sub(member, 2)) or key('s:' .. member)
+  if redis.call('EXISTS', hash) == 0 then return false end
+  redis.call('HSET', hash, 'check', 'late')
+  redis.call('ZADD', key('due'), now, member)
+  redis.call('ZADD', key('pending'), 'NX', now, member)
+  return true
+end
+
 -- Makes a new shard of a section with a place in the first index file that has room.
 local function new_shard(section, now, index_size, partitions, p)
   local id = redis.call('HINCRBY', key('state'), 'next', 1)

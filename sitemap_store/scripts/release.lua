@@ -25,11 +25,7 @@ for i = 1, #stale, 2 do
   local member, worker = string.match(stale[i], '^(%S+) (.*)$')
   if dead[worker] then
     redis.call('HDEL', key('stale'), stale[i])
-    local hash = string.sub(member, 1, 1) == 'i' and key('i:' .. string.sub(member, 2)) or key('s:' .. member)
-    if redis.call('EXISTS', hash) == 1 then
-      redis.call('HSET', hash, 'check', 'late')
-      again(member)
-    end
+    if late(member, now) then freed[#freed + 1] = member end
   end
 end
 return freed

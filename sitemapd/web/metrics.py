@@ -163,7 +163,7 @@ def _of_producers(views: list[View]) -> Iterator[Metric]:
     for name, said, kind, field in (
         ("watcher_held_deletes", "Deletes held back by the guard.", "watch", "held_deletes"),
         ("watcher_waiting_paths", "Paths that changed and were not looked at yet.", "watch", "waiting"),
-        ("outbox_rows", "Rows in a database's outbox.", "relay", "backlog"),
+        ("outbox_rows", "Rows in a database's outbox.", "relay", "lag_rows"),
         ("outbox_lag_seconds", "Age of the oldest row in a database's outbox.", "relay", "lag_seconds"),
     ):
         yield _gauge(

@@ -12,6 +12,7 @@ import pytest
 from rq import Queue, Retry
 from rq.serializers import JSONSerializer
 
+from producers.http.access import hash_of, new_token
 from producers.push import Publisher
 from sitemap_store.connection import connect
 from sitemap_store.errors import Unavailable
@@ -19,7 +20,6 @@ from sitemap_store.wire import PUSH_EVENTS, QUEUE
 from tests.acceptance.place import BASE, Place, Service, add, settings
 from tests.acceptance.until import until
 from tests.published import published as published_in
-
 
 SHORT_SECRET = """
 [sites.main.webhooks.x]
@@ -66,13 +66,13 @@ def test_token_command_gives_what_the_settings_need(place: Place, redis_url: str
     """The lines that `token` prints make the token hold; the token is in no log and not in the settings."""
     config = settings(redis_url)
     place.configure(config)
-    made = place.ok("token", "cms", "--source", "cms", "--json").json
-    secret = made["token"]
-    assert made["site"] == "main"
-    again = place.ok("token", "cms", "--source", "cms", "--stdin", stdin=secret.encode()).out
-    place.configure(config + again)
-    assert secret not in (place.folder / "sitemapd.toml").read_text()
-    place.secret = secret
+    made = place.ok("token", "cms", "--json").json
+    assert made["token"].startswith("smd_")
+    assert made["hash"] == hash_of(made["token"])
+    secret = place.secret = new_token()
+    lines = place.ok("token", "cms", "--source", "cms", "--stdin", stdin=secret.encode()).out
+    assert lines.startswith("[sites.main.tokens.cms]")
+    place.configure(config + lines)
 
     base = address(place.service("serve", "--port", "0"))
     with client(base) as stranger, client(base, secret) as app:

@@ -44,7 +44,7 @@ def test_run_shows_what_it_does(place: Place, redis_url: str) -> None:
     place.configure(settings(redis_url) + '[sites.main.watch.pages]\ndirectory = "content"\n')
     service = place.service("run", "--port", "0")
     at = address(service)
-    until(lambda: (place.output / "sitemap.xml").exists(), within=30, what="it is published")
+    until((place.output / "sitemap.xml").exists, within=30, what="it is published")
     watched = 'sitemapd_producer_up{kind="watch",site="main",source="pages"} 1.0'
     until(lambda: watched in text_of(at), within=20, what="the watcher is reported")
     metrics = text_of(at)
@@ -67,7 +67,7 @@ def text_of(at: str) -> str:
 
 
 def test_serve_asks_for_a_token_from_outside(place: Place, redis_url: str) -> None:
-    """With a token in the settings a request that came by a proxy is let in by it alone, and it is never logged."""
+    """A request that came by a proxy is let in by the site's token alone, and the token is never logged."""
     place.secret = token = new_token()
     hashed = hash_of(token)
     place.configure(settings(redis_url) + f'[sites.main.tokens.ops]\nhash = "{hashed}"\n')

@@ -25,7 +25,7 @@ ROOT: Final = Path(__file__).parents[2]
 SLUGS: Final = ("tea", "cup", "pot", "kettle", "a/b", "x y")
 LOCKED: Final = {
     "postgresql": "SET lock_timeout = '150ms'",
-    "mysql": "SET innodb_lock_wait_timeout = 1",
+    "mysql": "SET innodb_lock_wait_timeout = 1, lock_wait_timeout = 1",
     "sqlite": "PRAGMA busy_timeout = 150",
 }
 

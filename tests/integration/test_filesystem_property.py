@@ -30,7 +30,7 @@ data_dir = "data"
 [sites.main]
 base_url = "{BASE}"
 output = "public"
-shard_size = 10
+shard_size = 100
 min_interval = 0.05
 [sites.main.watch.pages]
 directory = "content"
@@ -260,14 +260,14 @@ def check(watched: Watched, *, examples: int, steps: int) -> None:
 @pytest.mark.parametrize("polling", ["never", "always"])
 def test_the_state_follows_the_tree(tmp_path: Path, any_redis: RedisServer, polling: str) -> None:
     """Random writes, saves, renames, moves in and out, links, deploys, bursts and restarts."""
-    check(InThisProcess(tmp_path / "home", any_redis, polling), examples=25, steps=25)
+    check(InThisProcess(tmp_path / "home", any_redis, polling), examples=15, steps=25)
 
 
 def test_the_published_sitemaps_follow_the_tree(tmp_path: Path) -> None:
     """The same with real processes: what a crawler finds is what a plain look at the tree finds."""
     place = Place(tmp_path)
     try:
-        check(InProcesses(place), examples=6, steps=20)
+        check(InProcesses(place), examples=4, steps=20)
     finally:
         place.close()
 

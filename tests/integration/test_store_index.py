@@ -13,6 +13,7 @@ from tests.integration.store_world import (
     consistent,
     delete,
     fields,
+    once_at,
     push,
     scores,
     settled,
@@ -91,11 +92,12 @@ def test_a_shard_that_is_published_during_the_indexs_rewrite_comes_with_the_next
     first, second = world.jobs.popleft(), world.jobs.popleft()
     world.run(world.worker("w1"), *first)
     index = world.jobs.popleft()
-    world.fault = lambda point: (
-        world.run(world.worker("w2"), *second) and None if point == "index_renamed" else None
-    )
+
+    def publish_the_other() -> None:
+        world.run(world.worker("w2"), *second)
+
+    once_at(world, "index_renamed", publish_the_other)
     world.run(world.worker("w1"), *index)
-    world.fault = lambda point: None
     assert "i1" in scores(world, "due")
     settled(world, "a", "b")
     consistent(world)

@@ -145,6 +145,21 @@ def test_a_crash_on_the_way_out_leaves_no_hole(make_world: MakeWorld, point: str
     consistent(world)
 
 
+@pytest.mark.parametrize("gzip", [False, True])
+def test_a_file_that_no_index_ever_named_goes_too(make_world: MakeWorld, gzip: bool) -> None:
+    """A worker died after its first rename; then the only URL was deleted: the file is known to nobody."""
+    world = make_world(make_site(shard_size=2, gzip=gzip))
+    push(world, add("a"))
+    with pytest.raises(Crash), world.crashing("renamed"):
+        work(world)
+    assert len(shard_files(world.folder)) == 1
+    push(world, delete("a"))
+    world.release("w1")
+    settled(world)
+    assert picture(world.folder) == {}
+    consistent(world)
+
+
 def test_an_index_file_without_shards_goes(make_world: MakeWorld) -> None:
     """With several index files, the emptied one is removed and the others are not touched."""
     world = make_world(make_site(shard_size=1, index_size=1))

@@ -162,7 +162,7 @@ def test_watchers_and_relays_are_measured(world: World, web: Web) -> None:
     """What a watcher or relay reports shows under its source; one with a problem is not up."""
     watch = {"state": "watching", "problem": None, "overflows": 3, "held_deletes": 7, "waiting": 2}
     note_producer(world.store, "pages", {"kind": "watch", **watch})
-    relay = {"kind": "relay", "state": "running", "problem": None, "backlog": 12, "lag_seconds": 1.5}
+    relay = {"kind": "relay", "state": "running", "problem": None, "lag_rows": 12, "lag_seconds": 1.5}
     note_producer(world.store, "rows", relay)
     note_producer(world.store, "docs", {"kind": "watch", "state": "waiting", "problem": "the folder is gone"})
     samples = scraped(web)
@@ -233,7 +233,7 @@ def test_every_metric_is_documented(world: World, web: Web) -> None:
     world.store.reject([(Refused(loc="x", rule="scheme", detail="No."), "cms")])
     facts = {"problem": None, "state": "x", "overflows": 1, "held_deletes": 0, "waiting": 0}
     note_producer(world.store, "pages", {"kind": "watch", **facts})
-    note_producer(world.store, "rows", {"kind": "relay", **facts, "backlog": 1, "lag_seconds": 2})
+    note_producer(world.store, "rows", {"kind": "relay", **facts, "lag_rows": 1, "lag_seconds": 2})
     found = {}
     for family in text_string_to_metric_families(web.ask("/metrics").text):
         labels = {name for sample in family.samples for name in sample.labels} - {"le"}

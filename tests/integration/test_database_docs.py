@@ -1,0 +1,73 @@
+"""docs/databases.md: each worked example is run as it stands, and each setting is there."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from producers.database import DatabaseSource
+from tests.integration.database_servers import SERVERS, running
+from tests.integration.database_world import World
+
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "databases.md").read_text()
+
+
+def _block(language: str, first: str) -> str:
+    found = re.search(rf"```{language}\n(?:#|--) {first}\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None, (language, first)
+    return found[1]
+
+
+def _table_after(text: str) -> dict[str, str]:
+    rows = re.search(r"\| address \| lastmod \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGE[PAGE.index(text) :])
+    assert rows is not None
+    found = {}
+    for row in rows[1].splitlines():
+        address, lastmod = (cell.strip().strip("`") for cell in row.strip("|").split("|"))
+        found[address] = lastmod
+    return found
+
+
+def _run(world: World, script: str) -> None:
+    world.run(*(statement for statement in script.split(";\n") if statement.strip(" \n;")))
+
+
+@pytest.mark.parametrize("kind", list(SERVERS))
+def test_the_worked_example_of_each_database(kind: str, redis_url: str) -> None:
+    """Schema, settings and later statements give the addresses and dates that the page shows."""
+    later = _block("sql", f"{kind}, later")
+    with running(kind) as server:
+        world = World(server, redis_url, site="shop")
+        try:
+            _run(world, _block("sql", kind))
+            sources = tomllib.loads(_block("toml", kind))["sites"]["shop"]["database"]
+            ((name, options),) = sources.items()
+            options["dsn"] = server.dsn(world.database)  # the page's server is elsewhere
+            world.relay(DatabaseSource(name=name, **options))
+            _run(world, later)
+            wanted = _table_after(later)
+            world.settled()
+            assert {path: entry.lastmod for path, entry in world.entries(name).items()} == wanted
+        finally:
+            world.close()
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    """The table of settings has the fields of a source, in their names and defaults."""
+    rows = PAGE[PAGE.index("## Settings") : PAGE.index("## What `status`")].splitlines()
+    documented = {}
+    for row in rows:
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        for name in re.findall(r"`([a-z_]+)`", cells[0]):
+            documented[name] = cells[1].strip("`")
+    fields = {field.name: field.default for field in dataclasses.fields(DatabaseSource) if field.name != "name"}
+    assert set(documented) == set(fields)
+    for name in ("triggers", "notify", "poll_interval", "reconcile_interval", "max_delete"):
+        default = fields[name]
+        shown = f'"{default}"' if isinstance(default, str) else str(default).lower()
+        assert documented[name] == shown

@@ -1,0 +1,209 @@
+"""The push API against hostile input: raw sockets, and schemathesis on its own OpenAPI document."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import hypothesis
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from schemathesis.generation import GenerationMode
+from schemathesis.schemas import APIOperation
+from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+
+from producers.http import Caps
+from producers.http.openapi import document
+from tests.integration.http_world import NDJSON, SECRET, HttpWorld, add, ndjson, token
+from tests.redis_server import RedisServer
+
+MIB = 1024 * 1024
+HEAD = "POST /v1/sites/shop/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+QUICK = Caps(wait=0.5, grace=1.0, pace=1_000_000, body=8 * MIB, sync=8 * MIB)
+
+
+@pytest.fixture(scope="module")
+def world(any_redis: RedisServer) -> Iterator[HttpWorld]:
+    """Give one server for all of the module: whatever it is sent, it must go on."""
+    any_redis.flush()
+    world = HttpWorld(any_redis.url, caps=QUICK)
+    yield world
+    world.close()
+
+
+@pytest.fixture(autouse=True)
+def _goes_on(world: HttpWorld) -> Iterator[None]:
+    yield
+    assert world.post(add("alive")).status_code == 202
+
+
+def status(received: bytes) -> int:
+    """The status of a raw answer; 0 when there was none."""
+    return int(received[9:12]) if received.startswith(b"HTTP/1.1 ") else 0
+
+
+def resident() -> int:
+    """This process' resident bytes; the server is a thread of it."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("GET / HTTP/1.1\r\nHost: localhost\r\nX: " + "x" * 200_000 + "\r\n\r\n", 400),
+        (HEAD + "".join(f"X-{n}: {'y' * 100}\r\n" for n in range(5000)) + "\r\n", 400),
+        ("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 20 + "\r\n\r\n", 400),
+        (HEAD + "Content-Length: -1\r\n\r\n", 400),
+        (HEAD + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n", 400),
+        (HEAD + "Content-Length: 99999999999999999999\r\n\r\n", 400),
+        (HEAD + "Content-Length: 1073741824\r\n\r\n", 413),
+        (HEAD + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (HEAD + "Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd", 400),
+        (HEAD.replace("shop", "..%2f..%2fetc") + "Content-Length: 0\r\n\r\n", 404),
+        (HEAD.replace("shop", "%2e%2e") + "Content-Length: 0\r\n\r\n", 404),
+        (HEAD.replace("shop", "shop%00") + "Content-Length: 0\r\n\r\n", 404),
+        (HEAD.replace("shop", "%ff%fe") + "Content-Length: 0\r\n\r\n", 404),
+    ],
+    ids=lambda value: value[:60].encode("unicode_escape").decode() if isinstance(value, str) else str(value),
+)
+def test_hostile_heads_get_their_status(world: HttpWorld, head: str, expected: int) -> None:
+    """Headers that are too large or wrong, lengths that lie and paths that climb get a 4xx."""
+    received = world.raw(head.encode("latin-1"))
+    assert 400 <= status(received) < 500, received[:200]
+    if expected != 400:
+        assert status(received) in (expected, 401), received[:200]
+
+
+def test_slow_body_is_ended(world: HttpWorld) -> None:
+    """A body that stops, or trickles, is 408 within its time, and the connection is closed."""
+    for pause, pieces in ((9.0, 1), (0.1, 400)):
+        with closing(socket.create_connection(("127.0.0.1", world.port), timeout=15)) as connection:
+            connection.sendall((HEAD + "Content-Length: 1000000\r\n\r\n").encode())
+            begin = time.monotonic()
+            received = b""
+
+            def trickle(connection: socket.socket, pause: float, pieces: int) -> None:
+                try:
+                    for _ in range(pieces):
+                        connection.sendall(b"{")
+                        time.sleep(pause)
+                except OSError:
+                    pass
+
+            sender = threading.Thread(target=trickle, args=(connection, pause, pieces), daemon=True)
+            sender.start()
+            while b"\r\n\r\n" not in received and (more := connection.recv(4096)):
+                received += more
+            assert status(received) == 408
+            assert b"connection: close" in received.lower()
+            assert time.monotonic() - begin < 8
+            connection.shutdown(socket.SHUT_RDWR)
+            sender.join(12)
+
+
+def test_huge_bodies_take_no_memory(world: HttpWorld) -> None:
+    """A gigabyte declared, streamed without end, as one line or unfolding from gzip ends at the cap."""
+    line = b"x" * 65536
+
+    def endless(first: bytes = b"") -> Iterator[bytes]:
+        yield first
+        for _ in range(16_384):
+            yield line
+
+    world.post(ndjson(add("a")))
+    before = resident()
+    bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packed = b"".join([bomb.compress(b"\n" * MIB) for _ in range(1024)]) + bomb.flush()
+    assert len(packed) < 2 * MIB
+    asked = [
+        lambda: world.post(endless()),
+        lambda: world.post(endless(b'["'), "application/json"),
+        lambda: world.post(endless(b"["), "application/json"),
+        lambda: world.post(packed, Content_Encoding="gzip"),
+        lambda: world.post(
+            gzip.compress(b'["' + b"a" * (64 * MIB)), "application/json", Content_Encoding="gzip"
+        ),
+        lambda: world.client.put(
+            "v1/sites/shop/sources/cms", content=endless(), headers={"Content-Type": NDJSON}
+        ),
+    ]
+    for ask in asked:
+        try:
+            assert ask().status_code in (400, 413)
+        except Exception as error:  # noqa: BLE001
+            # The server closed while the client still sent: that is what it may do.
+            assert type(error).__name__ in ("WriteError", "ReadError", "RemoteProtocolError"), error
+    assert resident() - before < 64 * MIB
+
+
+@hypothesis.settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(
+    body=st.binary(max_size=300)
+    | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    kind=st.sampled_from(["application/json", NDJSON]),
+    packed=st.booleans(),
+)
+def test_any_bytes_get_an_answer(world: HttpWorld, body: bytes, kind: str, packed: bool) -> None:
+    """No body is a server error, and every error says its rule."""
+    if packed:
+        answer = world.post(gzip.compress(body), kind, Content_Encoding="gzip")
+    else:
+        answer = world.post(body, kind)
+    assert answer.status_code in (202, 400, 422)
+    assert "accepted" in answer.json() or answer.json()["rule"]
+
+
+@hypothesis.settings(
+    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(st.binary(max_size=400))
+def test_any_bytes_on_the_wire_are_survived(world: HttpWorld, sent: bytes) -> None:
+    """Whatever comes over the socket, the answer is a 4xx or none."""
+    assert status(world.raw(sent + b"\r\n\r\n", end=True)) in {0, *range(200, 500)}
+
+
+@pytest.fixture(scope="module")
+def api(any_redis: RedisServer) -> Iterator[HttpWorld]:
+    """Give a server with a token, for schemathesis."""
+    world = HttpWorld(any_redis.url, tokens=(token(),), caps=QUICK)
+    yield world
+    world.close()
+
+
+OPERATIONS: Final = [each.ok() for each in schemathesis.openapi.from_dict(document()).get_all_operations()]
+# What is no event is refused in the answer and not by the status, so these two don't apply.
+EXCLUDED: Final = [positive_data_acceptance, negative_data_rejection]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
+@pytest.mark.parametrize(
+    "mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=lambda mode: mode.name
+)
+def test_api_does_as_its_document_says(
+    api: HttpWorld, operation: APIOperation[Any, Any, Any, Any], mode: GenerationMode
+) -> None:
+    """Status, content type and body of every answer are those of the document, whatever is asked."""
+    try:
+        cases = operation.as_strategy(generation_mode=mode)
+    except Unsatisfiable:
+        return
+
+    @hypothesis.settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(cases)
+    def ask(case: Any) -> None:
+        case.headers["Authorization"] = f"Bearer {SECRET}"
+        case.call_and_validate(base_url=api.server.address.rstrip("/"), excluded_checks=EXCLUDED)
+
+    ask()
