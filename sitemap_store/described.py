@@ -1,7 +1,7 @@
 """What a producer must know of a site, as text: so that an app needs no configuration file of ours.
 
-The workers write it into the state when they start; `producers.push` reads it there. Styles are left out: they
-are the workers' own.
+The workers write it into the state when they start; `producers.push` reads it there. Styles are left
+out: they are the workers' own.
 """
 
 from __future__ import annotations

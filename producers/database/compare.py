@@ -18,7 +18,7 @@ from sitemap_store.w3c import instant_ms
 PARTS: Final = 64
 MANY: Final = 100
 """Deletes up to which a comparison is believed whatever share of the URLs they are."""
-_BUFFERED: Final = 64 * 1024
+BUFFERED: Final = 64 * 1024
 """Lines that are kept before they are written."""
 
 
@@ -58,7 +58,8 @@ def too_many(deletes: int, listed: int, share: float) -> bool:
 class Lines:
     """One side: lines parted by what stands before their first tab."""
 
-    def __init__(self) -> None:
+    def __init__(self, buffered: int = BUFFERED) -> None:
+        self._most = buffered
         self._files: list[IO[str]] = []
         self._waiting: list[list[str]] = [[] for _ in range(PARTS)]
         self._count = self._buffered = 0
@@ -74,7 +75,7 @@ class Lines:
             count += 1
         self._count += count
         self._buffered += count
-        if self._buffered >= _BUFFERED:
+        if self._buffered >= self._most:
             self._write()
 
     def part(self, number: int) -> list[str]:
@@ -106,10 +107,12 @@ class Lines:
 class Comparison:
     """The two sides, and what differs."""
 
-    def __init__(self, *, newest: Callable[[str], tuple[int, str]] | None = None) -> None:
-        """`newest` ranks the lines of one URL."""
-        self.wanted = Lines()
-        self.listed = Lines()
+    def __init__(
+        self, *, newest: Callable[[str], tuple[int, str]] | None = None, buffered: int = BUFFERED
+    ) -> None:
+        """`newest` ranks the lines of one URL; `buffered`: lines kept in memory at a time."""
+        self.wanted = Lines(buffered)
+        self.listed = Lines(buffered)
         self._rank = newest or _rank
 
     def __enter__(self) -> Comparison:

@@ -54,10 +54,10 @@ class Drainer:
         self.sent = 0
 
     def drain(self, tell: Any) -> int:
-        """Take one batch; returns how many records it had. `tell` notes, in the same transaction, what to keep."""
+        """Take one batch; returns how many records it had. `tell` notes more within the transaction."""
         dialect, label = self._dialect, self._shape.label
         if self._redo:
-            self._send(self._look({loc: () for loc in self._redo}))
+            self._send(self._look(dict.fromkeys(self._redo, ())))
             dialect.rollback()
             self._redo.clear()
         try:

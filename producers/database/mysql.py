@@ -169,8 +169,8 @@ class MySQL(Dialect):
     def primary_key(self, table: Table) -> list[str]:
         """In the key's order."""
         rows = self.run(
-            "SELECT column_name FROM information_schema.statistics WHERE table_schema = %s AND table_name = %s "
-            "AND index_name = 'PRIMARY' ORDER BY seq_in_index",
+            "SELECT column_name FROM information_schema.statistics "
+            "WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY seq_in_index",
             table,
         )
         return [row[0] for row in rows]
@@ -178,8 +178,8 @@ class MySQL(Dialect):
     def leading_columns(self, table: Table) -> set[str]:
         """From the index statistics."""
         rows = self.run(
-            "SELECT column_name FROM information_schema.statistics WHERE table_schema = %s AND table_name = %s "
-            "AND seq_in_index = 1",
+            "SELECT column_name FROM information_schema.statistics "
+            "WHERE table_schema = %s AND table_name = %s AND seq_in_index = 1",
             table,
         )
         return {row[0] for row in rows}

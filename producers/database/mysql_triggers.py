@@ -41,24 +41,31 @@ def build(dialect: Dialect, shape: Shape) -> Plan:
 def _tables(dialect: Dialect) -> list[str]:
     options = "ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin"
     return [
-        f"CREATE TABLE IF NOT EXISTS {dialect.outbox} (\n"
-        "    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,\n"
-        "    source VARCHAR(120) NOT NULL,\n"
-        "    kind VARCHAR(10) NOT NULL DEFAULT 'row',\n"
-        "    old TEXT,\n"
-        "    new TEXT,\n"
-        "    created TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),\n"
-        "    KEY sitemapd_outbox_source (source)\n"
-        f") {options}",
-        f"CREATE TABLE IF NOT EXISTS {dialect.ours(SOURCES)} (\n"
-        "    source VARCHAR(120) NOT NULL PRIMARY KEY,\n    definition VARCHAR(32),\n    told TEXT\n"
-        f") {options}",
-        f"CREATE TABLE IF NOT EXISTS {dialect.ours(URLS)} (\n"
-        "    source VARCHAR(120) NOT NULL,\n    feed VARCHAR(64) NOT NULL,\n    link VARCHAR(190) NOT NULL,\n"
-        "    row_key VARCHAR(190) NOT NULL,\n    loc VARCHAR(2047) NOT NULL,\n"
-        "    PRIMARY KEY (source, row_key, feed),\n"
-        "    KEY sitemapd_urls_link (source, feed, link)\n"
-        f") {options}",
+        (
+            f"CREATE TABLE IF NOT EXISTS {dialect.outbox} (\n"
+            "    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,\n"
+            "    source VARCHAR(120) NOT NULL,\n"
+            "    kind VARCHAR(10) NOT NULL DEFAULT 'row',\n"
+            "    old TEXT,\n"
+            "    new TEXT,\n"
+            "    created TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),\n"
+            "    KEY sitemapd_outbox_source (source)\n"
+            f") {options}"
+        ),
+        (
+            f"CREATE TABLE IF NOT EXISTS {dialect.ours(SOURCES)} (\n"
+            "    source VARCHAR(120) NOT NULL PRIMARY KEY,\n    definition VARCHAR(32),\n    told TEXT\n"
+            f") {options}"
+        ),
+        (
+            f"CREATE TABLE IF NOT EXISTS {dialect.ours(URLS)} (\n"
+            "    source VARCHAR(120) NOT NULL,\n    feed VARCHAR(64) NOT NULL,\n"
+            "    link VARCHAR(190) NOT NULL,\n"
+            "    row_key VARCHAR(190) NOT NULL,\n    loc VARCHAR(2047) NOT NULL,\n"
+            "    PRIMARY KEY (source, row_key, feed),\n"
+            "    KEY sitemapd_urls_link (source, feed, link)\n"
+            f") {options}"
+        ),
     ]
 
 

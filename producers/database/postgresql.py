@@ -147,8 +147,8 @@ class PostgreSQL(Dialect):
         known = [
             row[0] if len(parts) == 1 else f"{row[1]}.{row[0]}"
             for row in self.run(
-                "SELECT table_name, table_schema FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
-                "AND table_schema NOT IN ('pg_catalog', 'information_schema')"
+                "SELECT table_name, table_schema FROM information_schema.tables "
+                "WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('pg_catalog', 'information_schema')"
             )
         ]
         raise Broken(f"there is no table {name}.{near(name, known)}")
@@ -156,7 +156,8 @@ class PostgreSQL(Dialect):
     def primary_key(self, table: Table) -> list[str]:
         """In the key's order."""
         rows = self.run(
-            "SELECT a.attname FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, place) "
+            "SELECT a.attname FROM pg_index i "
+            "CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, place) "
             "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum "
             "WHERE i.indisprimary AND i.indrelid = to_regclass(%s) ORDER BY k.place",
             [self.qualified(table)],

@@ -40,20 +40,26 @@ def build(dialect: Dialect, shape: Shape) -> Plan:
 
 def _tables(dialect: Dialect) -> list[str]:
     return [
-        f"CREATE TABLE IF NOT EXISTS {dialect.outbox} (\n"
-        "    source text NOT NULL,\n"
-        "    kind text NOT NULL DEFAULT 'row',\n"
-        "    old text,\n"
-        "    new text,\n"
-        "    created timestamptz NOT NULL DEFAULT clock_timestamp()\n"
-        ") WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)",
+        (
+            f"CREATE TABLE IF NOT EXISTS {dialect.outbox} (\n"
+            "    source text NOT NULL,\n"
+            "    kind text NOT NULL DEFAULT 'row',\n"
+            "    old text,\n"
+            "    new text,\n"
+            "    created timestamptz NOT NULL DEFAULT clock_timestamp()\n"
+            ") WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)"
+        ),
         f"CREATE INDEX IF NOT EXISTS sitemapd_outbox_oldest ON {dialect.outbox} (source, created)",
-        f"CREATE TABLE IF NOT EXISTS {dialect.ours(SOURCES)} (\n"
-        "    source text PRIMARY KEY,\n    definition text,\n    told text\n)",
-        f"CREATE TABLE IF NOT EXISTS {dialect.ours(URLS)} (\n"
-        "    source text NOT NULL,\n    feed text NOT NULL,\n    link text NOT NULL,\n"
-        "    row_key text NOT NULL,\n    loc text NOT NULL,\n"
-        "    PRIMARY KEY (source, row_key, feed)\n)",
+        (
+            f"CREATE TABLE IF NOT EXISTS {dialect.ours(SOURCES)} (\n"
+            "    source text PRIMARY KEY,\n    definition text,\n    told text\n)"
+        ),
+        (
+            f"CREATE TABLE IF NOT EXISTS {dialect.ours(URLS)} (\n"
+            "    source text NOT NULL,\n    feed text NOT NULL,\n    link text NOT NULL,\n"
+            "    row_key text NOT NULL,\n    loc text NOT NULL,\n"
+            "    PRIMARY KEY (source, row_key, feed)\n)"
+        ),
         f"CREATE INDEX IF NOT EXISTS sitemapd_urls_link ON {dialect.ours(URLS)} (source, feed, link)",
     ]
 
@@ -169,7 +175,8 @@ def _rows(dialect: Dialect, shape: Shape, table: Table) -> str:
         "    ELSIF TG_OP = 'UPDATE' THEN\n"
         f"        INSERT INTO {outbox} (source, old, new)\n"
         f"        SELECT {label},\n"
-        f"            CASE WHEN o.{keys[0]} IS NOT NULL AND ({urls_of('o')}) IS DISTINCT FROM ({urls_of('n')})\n"
+        f"            CASE WHEN o.{keys[0]} IS NOT NULL\n"
+        f"                AND ({urls_of('o')}) IS DISTINCT FROM ({urls_of('n')})\n"
         f"                THEN {address('o')} END,\n"
         f"            CASE WHEN n.{keys[0]} IS NOT NULL THEN {address('n')} END\n"
         f"        FROM (SELECT {read} FROM sitemapd_old AS {alias} WHERE {where}) AS o\n"
@@ -197,7 +204,8 @@ def _links(dialect: Dialect, shape: Shape, feed: str, table: Table) -> str:
     old, new = (", ".join(f"{row}.{each}" for each in (*keys, *names)) for row in "on")
 
     def link(row: str) -> str:
-        return f"CASE WHEN {row}.c0 IS NOT NULL THEN json_build_object({literal(feed)}, {row}.c0::text)::text END"
+        built = f"json_build_object({literal(feed)}, {row}.c0::text)::text"
+        return f"CASE WHEN {row}.c0 IS NOT NULL THEN {built} END"
 
     def direct(rows: str) -> str:
         column = quote(given.column)

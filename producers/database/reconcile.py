@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from typing import Final
 
+from producers.database.compare import Comparison, Synced, chunks, fields_of, line_of, too_many
 from producers.database.dialect import Dialect, Seen
 from producers.database.drain import Drainer, seen_rows
 from producers.database.rows import Reader
 from producers.database.shape import Shape
 from producers.sink import EventSink
-from producers.database.compare import Comparison, Synced, chunks, fields_of, line_of, too_many
 from sitemap_store.events import Event
 
 CHUNK: Final = 2000
@@ -36,7 +36,7 @@ def reconcile(
     between: Callable[[], None],
     accept: bool,
 ) -> Synced:
-    """Send the difference. `second` reads the table while `main` leads and drains; `accept` lifts the guard."""
+    """Send the difference. `second` reads the table while `main` drains; `accept` lifts the guard."""
     drainer.touched, drainer.touched_keys = set(), set()
     touched = drainer.touched
 

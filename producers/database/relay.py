@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from producers.database.check import connect, plan_of, shape_of, warn_of_missing_index
+from producers.database.compare import Synced
 from producers.database.dialect import Broken, Dialect
 from producers.database.drain import BATCH, Drainer
 from producers.database.install import install
@@ -24,7 +25,6 @@ from producers.database.rows import Reader
 from producers.database.shape import Shape
 from producers.database.source import DatabaseSource
 from producers.sink import EventSink
-from producers.database.compare import Synced
 from sitemap_store.errors import BadSetting, SitemapdError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Relay:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`accept_deletes` lets the first comparison delete more than `max_delete`. `clock`: seconds since 1970."""
+        """`accept_deletes` lifts `max_delete` from the first comparison. `clock`: seconds since 1970."""
         self.source = source
         self.ready = threading.Event()
         """Set when the source is up to date for the first time, or another relay leads it."""
@@ -293,8 +293,8 @@ class _Session:
         relay = self._relay
         if result.held:
             log.error(
-                "%d URLs of %s have no row any more, which is more than max_delete lets a comparison delete. They "
-                "stay in the sitemap. If the rows are gone for good, run `sitemapd sync --source %s "
+                "%d URLs of %s have no row any more, which is more than max_delete lets a comparison delete. "
+                "They stay in the sitemap. If the rows are gone for good, run `sitemapd sync --source %s "
                 "--accept-deletes`.",
                 result.held,
                 relay.source.name,

@@ -62,8 +62,8 @@ class DatabaseSource:
     """An SQL condition over a row's columns: which rows are published. Left out: all."""
     query: str = ""
     """In place of `table`: a SELECT that joins several tables, one row a URL."""
-    feeds: Mapping[str, Feed] = field(default_factory=dict)
-    """The tables that `query` reads, and which of its rows a change in them concerns."""
+    feeds: Mapping[str, Any] = field(default_factory=dict)
+    """The tables that `query` reads: name → `Feed`, or its options as the configuration has them."""
     lastmod: str = ""
     """The column, or a date for all rows, of when the page last changed."""
     changefreq: str = ""
@@ -95,11 +95,11 @@ class DatabaseSource:
         self._check_types()
         self._check_dsn()
         try:
-            self.template
+            Template(self.url)
         except ValueError as error:
             self.bad("url", str(error))
         try:
-            self.zone
+            _ = self.zone
         except ValueError as error:
             self.bad("timezone", str(error), 'Write a name such as "Europe/Berlin", or "+01:00".')
         self._check_relation()
@@ -139,9 +139,7 @@ class DatabaseSource:
     def constants(self) -> Mapping[str, str]:
         """What lastmod, changefreq and priority are where they are no columns, checked."""
         found = {}
-        if isinstance(self.priority, float | int):
-            found["priority"] = check_priority(self.priority)
-        elif _NUMBER.fullmatch(self.priority):
+        if isinstance(self.priority, float | int) or _NUMBER.fullmatch(self.priority):
             found["priority"] = check_priority(self.priority)
         if self.changefreq in CHANGEFREQS:
             found["changefreq"] = check_changefreq(self.changefreq)
@@ -239,7 +237,7 @@ class DatabaseSource:
     def _check_priority(self) -> None:
         for option in ("priority", "lastmod"):
             try:
-                self.constants
+                _ = self.constants
             except Refused as refused:
                 if refused.rule == option:
                     self.bad(option, refused.detail)

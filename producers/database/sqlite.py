@@ -151,7 +151,8 @@ class SQLite(Dialect):
     def leading_columns(self, table: Table) -> set[str]:
         """Of the indexes and of the primary key."""
         rows = self.run(
-            "SELECT c.name FROM pragma_index_list(?) AS i JOIN pragma_index_info(i.name) AS c WHERE c.seqno = 0",
+            "SELECT c.name FROM pragma_index_list(?) AS i JOIN pragma_index_info(i.name) AS c "
+            "WHERE c.seqno = 0",
             [table.name],
         )
         return {row[0] for row in rows} | set(self.primary_key(table)[:1])
@@ -198,9 +199,11 @@ class SQLite(Dialect):
         )
 
     def stream(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
-        """In one read; without WAL a page at a time would let the application write, but see different moments."""
+        """From a temporary copy: without WAL a reader that takes its time keeps everybody from writing."""
         with translated():
-            cursor = self._connection.execute(sql)
+            self._connection.execute("DROP TABLE IF EXISTS temp.sitemapd_stream")
+            self._connection.execute(f"CREATE TEMP TABLE sitemapd_stream AS {sql}")
+            cursor = self._connection.execute("SELECT * FROM temp.sitemapd_stream")
             try:
                 while rows := cursor.fetchmany(STREAM_ROWS):
                     yield rows
@@ -266,7 +269,6 @@ def _spellings(row: Sequence[object]) -> list[tuple[object, ...]]:
     for value in row:
         several: list[object] = [value]
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
-            if str(int(value)) == value:
-                several.append(int(value))
+            several.append(int(value))
         found = [(*so_far, each) for so_far in found for each in several]
     return found

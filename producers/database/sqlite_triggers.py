@@ -23,13 +23,11 @@ def build(dialect: Dialect, shape: Shape) -> Plan:
     for feed, table in tables:
         for event in _EVENTS:
             trigger = f"{name_of(shape, table)}_{event}"
-            if feed is None:
-                body = _row(dialect, shape, table, event)
-            else:
-                body = _link(dialect, shape, feed, event)
+            body = _row(dialect, shape, table, event) if feed is None else _link(dialect, shape, feed, event)
             create.append(f"DROP TRIGGER IF EXISTS {dialect.quote(trigger)}")
             create.append(
-                f"CREATE TRIGGER {dialect.quote(trigger)} AFTER {event.upper()} ON {dialect.quote(table.name)}\n"
+                f"CREATE TRIGGER {dialect.quote(trigger)} AFTER {event.upper()}\n"
+                f"    ON {dialect.quote(table.name)}\n"
                 f"BEGIN\n    -- definition {MARK}\n{body}END"
             )
             drop.append(f"DROP TRIGGER IF EXISTS {dialect.quote(trigger)}")
@@ -46,16 +44,23 @@ def build(dialect: Dialect, shape: Shape) -> Plan:
 
 def _tables(dialect: Dialect) -> list[str]:
     return [
-        f"CREATE TABLE IF NOT EXISTS {dialect.outbox} (\n"
-        "    id INTEGER PRIMARY KEY AUTOINCREMENT,\n"
-        "    source TEXT NOT NULL,\n    kind TEXT NOT NULL DEFAULT 'row',\n    old TEXT,\n    new TEXT,\n"
-        f"    created REAL NOT NULL DEFAULT {_NOW}\n)",
+        (
+            f"CREATE TABLE IF NOT EXISTS {dialect.outbox} (\n"
+            "    id INTEGER PRIMARY KEY AUTOINCREMENT,\n"
+            "    source TEXT NOT NULL,\n    kind TEXT NOT NULL DEFAULT 'row',\n    old TEXT,\n    new TEXT,\n"
+            f"    created REAL NOT NULL DEFAULT {_NOW}\n)"
+        ),
         f"CREATE INDEX IF NOT EXISTS sitemapd_outbox_source ON {dialect.outbox} (source)",
-        f"CREATE TABLE IF NOT EXISTS {dialect.ours(SOURCES)} (\n"
-        "    source TEXT PRIMARY KEY,\n    definition TEXT,\n    told TEXT\n)",
-        f"CREATE TABLE IF NOT EXISTS {dialect.ours(URLS)} (\n"
-        "    source TEXT NOT NULL,\n    feed TEXT NOT NULL,\n    link TEXT NOT NULL,\n"
-        "    row_key TEXT NOT NULL,\n    loc TEXT NOT NULL,\n    PRIMARY KEY (source, row_key, feed)\n) WITHOUT ROWID",
+        (
+            f"CREATE TABLE IF NOT EXISTS {dialect.ours(SOURCES)} (\n"
+            "    source TEXT PRIMARY KEY,\n    definition TEXT,\n    told TEXT\n)"
+        ),
+        (
+            f"CREATE TABLE IF NOT EXISTS {dialect.ours(URLS)} (\n"
+            "    source TEXT NOT NULL,\n    feed TEXT NOT NULL,\n    link TEXT NOT NULL,\n"
+            "    row_key TEXT NOT NULL,\n    loc TEXT NOT NULL,\n"
+            "    PRIMARY KEY (source, row_key, feed)\n) WITHOUT ROWID"
+        ),
         f"CREATE INDEX IF NOT EXISTS sitemapd_urls_link ON {dialect.ours(URLS)} (source, feed, link)",
     ]
 

@@ -155,9 +155,7 @@ def sync(context: Context, file: BinaryIO | None, source: str, accept_deletes: b
         _sync_file(context, file, source, accept=accept_deletes, as_json=as_json)
 
 
-def _sync_table(
-    context: Context, name: str, source: DatabaseSource, *, accept: bool, as_json: bool
-) -> None:
+def _sync_table(context: Context, name: str, source: DatabaseSource, *, accept: bool, as_json: bool) -> None:
     from producers.database.relay import Busy, Relay
 
     relay = Relay(source, context.parts.publisher(name))
@@ -245,9 +243,7 @@ def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, a
         sys.exit(1)
 
 
-def _take(
-    desired: Desired, items: list[Any], site: Any, source: str, now: int
-) -> list[tuple[int, Refused]]:
+def _take(desired: Desired, items: list[Any], site: Any, source: str, now: int) -> list[tuple[int, Refused]]:
     """Take lines in; what is refused keeps what is listed of its URL."""
     from sitemap_store.wire import check
 
@@ -276,9 +272,7 @@ def _source(context: Context, name: str) -> tuple[str, DatabaseSource]:
     from sitemapd.build import near
 
     sites = [context.site_name] if context.site else list(context.parts.sites)
-    found = {
-        source.name: (site, source) for site in sites for source in context.parts.databases[site]
-    }
+    found = {source.name: (site, source) for site in sites for source in context.parts.databases[site]}
     if name not in found:
         known = list(found)
         raise BadSetting(

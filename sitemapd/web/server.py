@@ -16,7 +16,7 @@ HEADER_S = 10.0
 """How long a client may take for a request's line and headers."""
 IDLE_S = 5
 CONNECTIONS = 500
-"""Requests in hand at a time; more are answered 503 at once."""
+"""Connections at a time; requests on further ones are answered 503 at once."""
 GRACE_S = 3
 
 

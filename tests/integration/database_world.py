@@ -91,7 +91,8 @@ class World:
     def insert(self, *slugs: str | None, published: bool = True) -> None:
         """Rows with these slugs."""
         rows = ", ".join(
-            f"({'NULL' if slug is None else repr(slug)}, {'true' if published else 'false'})" for slug in slugs
+            f"({'NULL' if slug is None else repr(slug)}, {'true' if published else 'false'})"
+            for slug in slugs
         )
         self.run(f"INSERT INTO products (slug, published) VALUES {rows}")
 

@@ -64,7 +64,10 @@ def test_products_move_come_and_go(world: World) -> None:
     world.becomes("pots/assam", "tea/sencha", "pots/kyusu")
     world.run("INSERT INTO products (slug, category_id) VALUES ('oolong', 1), ('lost', 9)")
     world.becomes("pots/assam", "tea/sencha", "pots/kyusu", "tea/oolong")
-    world.run("UPDATE products SET published = false WHERE slug = 'sencha'", "DELETE FROM products WHERE slug = 'kyusu'")
+    world.run(
+        "UPDATE products SET published = false WHERE slug = 'sencha'",
+        "DELETE FROM products WHERE slug = 'kyusu'",
+    )
     world.becomes("pots/assam", "tea/oolong")
     world.run("DELETE FROM categories WHERE id = 2")
     world.becomes("tea/oolong")
@@ -83,7 +86,7 @@ def test_a_rename_and_a_move_in_one_transaction(world: World) -> None:
 
 
 def test_what_the_relay_missed_is_found_by_comparison(world: World) -> None:
-    """Without triggers nothing is noted; the comparison puts the URLs and what is remembered of them right."""
+    """Without triggers nothing is noted; the comparison puts URLs and what is remembered right."""
     relay = world.relay(_source(world))
     world.becomes("tea/assam", "tea/sencha", "pots/kyusu")
     assert relay.stop()

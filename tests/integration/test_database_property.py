@@ -1,4 +1,4 @@
-"""Random transactions beside a relay that is killed and restarted: in the end the sitemap is what SELECT says."""
+"""Random transactions beside a relay that is killed: in the end the sitemap is what SELECT says."""
 
 from __future__ import annotations
 
@@ -95,7 +95,10 @@ class Shop:
             self.kill()
             self.start()
             return
-        if what == "breathe":  # while the writers' transactions stay open
+        if what == "breathe":  # while the writers' transactions stay open, where there can be several
+            if self.kind == "sqlite":
+                writer.commit()
+                self.writers[1 - who].rollback()
             until(self._caught_up, self.log.read_text)
             return
         try:
@@ -190,7 +193,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 def test_the_published_urls_are_what_select_says(
     server: Server, any_redis: RedisServer, plan: list[tuple[str, int, int, str]]
 ) -> None:
-    """Inserts, bulk updates, swaps, unpublishing, deletes, upserts, rollbacks, late commits, TRUNCATE, kill -9."""
+    """Inserts, bulk updates, swaps, deletes, upserts, rollbacks, late commits, TRUNCATE, kill -9."""
     any_redis.flush()
     with tempfile.TemporaryDirectory() as folder:
         world = World(server, any_redis.url)

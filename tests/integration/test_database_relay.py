@@ -158,7 +158,7 @@ def test_a_cascade_is_seen_by_triggers_or_by_comparison(world: World) -> None:
 
 
 def test_replace_is_found_by_comparison(world: World) -> None:
-    """REPLACE puts another slug on a key: the new URL comes at once, the old goes at the latest by comparison."""
+    """REPLACE puts another slug on a key: the new URL comes at once, the old one goes."""
     if world.kind == "postgresql":
         pytest.skip("PostgreSQL has no REPLACE")
     world.insert("tea")

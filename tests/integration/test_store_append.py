@@ -34,9 +34,10 @@ def test_an_event_wakes_its_shard_once(make_world: MakeWorld) -> None:
     """The first append returns the shard; while its job waits, more events for it wake nothing."""
     world = make_world(make_site())
     assert [wake.members for wake in world.store.append([add("a")])] == [("1",)]
+    world.now += 500
     assert world.store.append([add("b"), add("a")]) == []
     assert scores(world, "due") == {"1": START}
-    assert scores(world, "pending") == {"1": START}
+    assert scores(world, "pending") == {"1": START}, "since when something waits is the first event's time"
     assert world.store.unfolded() == 3
 
 
@@ -170,6 +171,40 @@ def test_a_producer_that_dies_before_it_enqueues_delays_and_loses_nothing(make_w
     assert list(world.jobs) == [(0, "1")]
     work(world)
     assert published(world.folder).keys() == {BASE + "a"}
+
+
+def test_waiting_for_an_append_is_waiting_for_its_events(make_world: MakeWorld) -> None:
+    """`unsettled` counts what was appended by a time, and not what came after it."""
+    world = make_world(make_site(shard_size=1))
+    push(world, add("a"))
+    until = world.now
+    world.now += 1
+    push(world, add("b"))
+    assert (
+        world.store.unsettled(until - 1),
+        world.store.unsettled(until),
+        world.store.unsettled(world.now),
+    ) == (*(0, 1, 2),)
+    first, _ = world.jobs
+    world.run(world.worker("w1"), *first)
+    assert world.store.unsettled(until) == 1, "its index is not published yet"
+    world.run(world.worker("w1"), 0, "i1")
+    assert world.store.unsettled(until) == 0
+    assert world.store.unsettled(world.now) == 1
+
+
+def test_the_keeper_finds_a_lease_that_ran_out(make_world: MakeWorld) -> None:
+    """Even when nothing else says that the shard is due."""
+    world = make_world(make_site())
+    push(world, add("a"))
+    world.jobs.clear()
+    part = world.store.partitions[0]
+    assert part.claim(1, "vanished") is not None
+    world.client.zrem(f"{part.prefix}:due", "1")
+    world.now += 60_000
+    world.keep()
+    assert list(world.jobs) == [(0, "1")]
+    settled(world, "a")
 
 
 def test_the_keeper_enqueues_no_job_twice(make_world: MakeWorld) -> None:

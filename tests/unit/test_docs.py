@@ -93,7 +93,7 @@ def test_toml_loads(tmp_path: Path, block: str) -> None:
     }
     parts = build(load(file, {"sites": missing} if any(missing.values()) else None))
     assert set(parts.sites) == set(sites)
-    assert set(parts.sources) == set(sites)
+    assert set(parts.sources) == set(parts.databases) == set(sites)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,10 @@ def shell_commands(page: Path) -> Iterator[list[str]]:
 def test_commands_in_the_pages_parse(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every `sitemapd` in a block of shell is taken by the command line, and every `make` has its target."""
     for name in COMMANDS:
-        monkeypatch.setattr(cli.get_command(click.Context(cli), name), "callback", lambda **_: None)
+        command = cli.get_command(click.Context(cli), name)
+        below = command.commands.values() if isinstance(command, click.Group) else ()
+        for each in (command, *below):
+            monkeypatch.setattr(each, "callback", lambda **_: None)
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     for words in shell_commands(page):
         if words and words[0] == "make":

@@ -1,0 +1,212 @@
+"""The Python client: it batches, waits outages out, and never holds a request up for longer than it may."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+
+from producers.push import Publisher, Rejected
+from sitemap_store.errors import Unavailable
+from tests.acceptance.until import until
+from tests.integration.http_world import SECRET, HttpWorld, token
+from tests.redis_server import RedisServer
+from tests.world import BASE
+
+
+@pytest.fixture
+def world(redis_url: str) -> Iterator[HttpWorld]:
+    """Give a server whose site has a token, and whose state says what a producer must know."""
+    world = HttpWorld(redis_url, tokens=(token(),))
+    for partition in world.store.partitions:
+        partition.note_looks()
+    yield world
+    world.close()
+
+
+@pytest.fixture(params=["http", "redis"])
+def app(request: pytest.FixtureRequest, world: HttpWorld, redis_url: str) -> Iterator[Publisher]:
+    """Give a client, once over HTTP and once straight into Redis."""
+    if request.param == "http":
+        publisher = Publisher(world.server.address, "shop", token=SECRET, source="app", timeout=20)
+    else:
+        publisher = Publisher(redis_url, "shop", source="app", timeout=20)
+    yield publisher
+    publisher.close()
+
+
+def test_everything_arrives_in_order(world: HttpWorld, app: Publisher) -> None:
+    """Adds, updates and deletes of several batches fold to what they say, with the client's source."""
+    with app:
+        for number in range(1500):
+            app.add(f"{BASE}p{number}", lastmod=date(2026, 3, 21), changefreq="daily", priority=0.5)
+        app.update(BASE + "p1", lastmod=datetime(2026, 3, 22, 10, tzinfo=UTC))
+        app.delete(BASE + "p0")
+        app.add(BASE + "p0", at="2026-01-01T00:00:00Z")
+    assert world.locs("app") == {f"p{n}" for n in range(1, 1500)}
+    found = world.store.find(BASE + "p1")
+    assert found is not None
+    assert (found.entry.lastmod, found.entry.priority) == ("2026-03-22T10:00:00+00:00", "0.5")
+
+
+def test_refused_events_are_told(world: HttpWorld, redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A refused event is given to the callback, or logged, and the others arrive."""
+    told: list[Rejected] = []
+    for target, secret in ((world.server.address, SECRET), (redis_url, None)):
+        told.clear()
+        with Publisher(target, "shop", token=secret, timeout=20, on_rejected=told.append) as app:
+            app.add("/x")
+            app.add(BASE + "a")
+        until(lambda: told, within=5, what="the refusal is told")
+        assert (told[0].loc, told[0].rule) == ("/x", "not-absolute")
+    with Publisher(redis_url, "shop", timeout=20) as app:
+        app.add("/y")
+    until(lambda: "'/y' is not absolute" in caplog.text, within=5, what="the refusal is logged")
+    assert world.locs() == {"a"}
+
+
+def test_callback_that_fails_stops_nothing(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error in the app's callback is reported as a thread's, and later events are delivered."""
+    errors: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", errors.append)
+
+    def fail(rejected: Rejected) -> None:
+        raise RuntimeError(rejected.loc)
+
+    app = Publisher(world.server.address, "shop", token=SECRET, timeout=20, on_rejected=fail)
+    app.add("/x")
+    until(lambda: errors, within=10, what="the error is reported")
+    app.add(BASE + "a")
+    app.close()
+    assert world.locs() == {"a"}
+
+
+def test_outage_holds_nobody_up(world: HttpWorld, any_redis: RedisServer, app: Publisher) -> None:
+    """While Redis is away `add` returns at once, `flush` ends in time, and all arrives when it is back."""
+    app.add(BASE + "a")
+    app.flush()
+    any_redis.stop(kill=True)
+    begin = time.monotonic()
+    for number in range(300):
+        app.add(f"{BASE}p{number}")
+    assert time.monotonic() - begin < 1
+    with pytest.raises(Unavailable, match="300 events"):
+        app.flush(0.2)
+    assert time.monotonic() - begin < 5
+    any_redis.start()
+    app.flush(40)
+    assert world.locs() == {"a"} | {f"p{n}" for n in range(300)}
+
+
+def test_full_queue_raises_within_the_timeout() -> None:
+    """When the queue is full and nothing listens, a call waits for its timeout and no longer."""
+    app = Publisher("http://127.0.0.1:9/", "shop", timeout=0.3, queue_max=5)
+    for number in range(5):
+        app.add(f"{BASE}p{number}")
+    begin = time.monotonic()
+    with pytest.raises(Unavailable, match="is full"):
+        app.add(BASE + "one-too-many")
+    assert 0.25 < time.monotonic() - begin < 3
+    with pytest.raises(Unavailable, match=r"5 events yet \(.*can't be reached"), app:
+        pass
+    with pytest.raises(Unavailable):
+        app.close()
+    with pytest.raises(Unavailable, match="closed"):
+        app.add(BASE + "after")
+
+
+@pytest.mark.parametrize(
+    ("secret", "site", "said"),
+    [
+        ("wrong", "shop", "answered 401"),
+        (SECRET, "nope", "answered 404"),
+        ("smd_" + "o" * 40, "shop", "answered 403"),
+    ],
+)
+def test_wrong_token_keeps_the_events(
+    world: HttpWorld, secret: str, site: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the server turns away is kept and tried again, and the reason is in the error and the log."""
+    caplog.set_level(logging.WARNING)
+    app = Publisher(world.server.address, site, token=secret, timeout=0.5)
+    app.add(BASE + "a")
+    with pytest.raises(Unavailable, match=said):
+        app.flush()
+    assert said in caplog.text
+    assert secret not in caplog.text
+    with pytest.raises(Unavailable):
+        app.close()
+    assert world.locs() == set()
+
+
+def test_site_that_redis_does_not_know(redis_url: str) -> None:
+    """Straight into Redis, a site whose workers never ran is an error that says so."""
+    app = Publisher(redis_url, "shop", timeout=0.5)
+    app.add(BASE + "a")
+    with pytest.raises(Unavailable, match="knows no site 'shop'"):
+        app.flush()
+    with pytest.raises(Unavailable):
+        app.close()
+
+
+def test_answer_that_was_lost_counts_once(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch whose answer was lost is sent again with its key, and does not undo what came in between."""
+    from producers.push.over_http import OverHttp
+
+    keys: list[str] = []
+    ask = OverHttp._ask
+
+    def lossy(self: OverHttp, body: bytes, headers: dict[str, str]) -> tuple[int, float | None, bytes]:
+        answer = ask(self, body, headers)
+        keys.append(headers["Idempotency-Key"])
+        if len(keys) == 1:
+            world.post({"op": "delete", "loc": BASE + "a"}, Authorization=f"Bearer {SECRET}")
+            return 502, None, b"<html>"
+        return answer
+
+    monkeypatch.setattr(OverHttp, "_ask", lossy)
+    with Publisher(world.server.address, "shop", token=SECRET, timeout=20) as app:
+        app.add(BASE + "a")
+    assert keys[0] == keys[1]
+    assert world.locs() == set()
+    app.close()
+
+
+def test_child_after_a_fork_pushes_on_its_own(world: HttpWorld, app: Publisher) -> None:
+    """A forked worker process uses the client that its parent made; what waited is the parent's."""
+    app.add(BASE + "parent")
+    app.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            app.add(BASE + "child")
+            app.flush(20)
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    app.add(BASE + "parent-again")
+    app.flush()
+    assert world.locs() == {"parent", "child", "parent-again"}
+
+
+@pytest.mark.parametrize("target", ["", "shop.example.com", "ftp://x/", "https://"])
+def test_address_that_is_none(target: str) -> None:
+    """An address that can't be one is an error when the client is made."""
+    with pytest.raises(ValueError, match="no address"):
+        Publisher(target, "shop")
+
+
+def test_loc_must_be_text() -> None:
+    """A loc that is no text is the caller's mistake, told at once."""
+    app = Publisher("http://127.0.0.1:9/", "shop")
+    loc: Any = None
+    with pytest.raises(TypeError):
+        app.add(loc)
