@@ -24,7 +24,8 @@ KEYS: Final = (
         "state",
         "hash",
         "id, partitions, looks (digest of the settings that files depend on), buckets, seats, "
-        "next (last shard id), logged (unfolded events), index_hint, restoring, site (what producers must know)",
+        "next (last shard id), logged (unfolded events), index_hint, restoring, "
+        "site (what producers must know)",
         "every script",
         "10 fields",
     ),

@@ -371,7 +371,7 @@ class Partition:
         return value.decode() if isinstance(value, bytes) else None
 
     def note_looks(self) -> None:
-        """Note that everything is published, or due, as the site's settings say; and tell producers of them."""
+        """Note that all is published, or due, as the site's settings say; and tell producers of them."""
         with translated():
             self.client.hset(
                 f"{self.prefix}:state", mapping={"looks": self.site.looks, "site": describe(self.site)}

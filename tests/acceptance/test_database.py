@@ -118,7 +118,7 @@ def test_what_is_set_wrong_is_one_sentence(
 
 
 def test_sync_of_a_file(place: Place, redis_url: str) -> None:
-    """Only the difference becomes events; refused lines keep what they are about, and the exit code says so."""
+    """Only the difference becomes events; refused lines keep what they are about."""
     place.configure(settings(redis_url))
     first = [{"loc": f"{BASE}{name}"} for name in ("a", "b", "c")]
     (place.folder / "list").write_bytes(ndjson(first))

@@ -48,9 +48,13 @@ class Recorder(EventSink):
     def send(self, events: Any, *, bulk: bool = False) -> int:
         self.gate.wait()
         several = list(events)
-        sent = super().send(several, bulk=bulk)
-        self.events += several
-        return sent
+        before = len(self.events)
+        self.events += several  # first: whoever sees them in the state finds them noted
+        try:
+            return super().send(several, bulk=bulk)
+        except BaseException:
+            del self.events[before:]
+            raise
 
 
 class World:

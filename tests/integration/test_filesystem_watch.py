@@ -6,9 +6,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from producers.filesystem.examine import Examiner
 from sitemap_store.events import Event
 from sitemap_store.w3c import instant_ms
 from tests import needs
@@ -63,13 +65,15 @@ def test_changes_are_seen_as_they_happen(world: World, polling: str) -> None:
 
 
 def test_a_change_is_in_the_state_well_within_a_second(world: World) -> None:
-    """With the debounce as it comes."""
-    world.write("a.html")
+    """With the debounce as it comes; the best of five, since the machine may be busy."""
     world.watch(debounce=0.1, debounce_max=1.0)
-    started = time.monotonic()
-    world.write("b.html")
-    until(lambda: "b.html" in world.urls())
-    assert time.monotonic() - started < 0.9
+    took = []
+    for number in range(5):
+        started = time.monotonic()
+        world.write(f"{number}.html")
+        world.until_urls(*(f"{earlier}.html" for earlier in range(number + 1)))
+        took.append(time.monotonic() - started)
+    assert min(took) < 0.5
 
 
 def test_a_restart_with_nothing_changed_sends_nothing(world: World) -> None:
@@ -269,6 +273,27 @@ def test_a_root_that_is_made_anew_is_watched_anew(world: World) -> None:
     until(lambda: watcher.health()["problem"] is None)
     world.write("d.html")
     world.settle()
+
+
+def test_nothing_is_sent_of_a_root_that_is_another_by_now(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory goes while a path is looked at: what was seen is not sent."""
+    through = Examiner.examine
+
+    def examine(examiner: Examiner, root: bytes, folder: bytes, name: bytes, *rest: Any) -> Any:
+        row = through(examiner, root, folder, name, *rest)
+        if name == b"trigger.html":
+            emptied = world.content.rename(world.folder / "away")
+            world.content.mkdir()
+            (world.content / "other.html").write_text(str(emptied))
+        return row
+
+    world.watch()
+    monkeypatch.setattr(Examiner, "examine", examine)
+    world.write("trigger.html")
+    world.until_urls("other.html")
+    assert world.events_of("trigger.html") == []
 
 
 def test_a_directory_that_comes_later_is_waited_for(world: World) -> None:

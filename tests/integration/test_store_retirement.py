@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from sitemap_store.events import Event
 from sitemap_store.site import Site
 from tests.integration.store_world import (
     DAY,
@@ -54,6 +55,27 @@ def test_the_last_url_of_a_shard_is_deleted(make_world: MakeWorld) -> None:
     assert sorted(set(seen), reverse=True) == [(True, True), (False, True), (False, False)]
     assert seen == sorted(seen, reverse=True)
     settled(world, "c")
+
+
+@pytest.mark.parametrize("again", [delete("a", urgent=True), delete("a", urgent=True, source="cms")])
+def test_a_shard_that_is_rewritten_before_the_index_keeps_its_old_file(
+    make_world: MakeWorld, again: Event
+) -> None:
+    """I3: another event for the emptied shard comes while the index still names its file."""
+    world = emptied(make_world)
+    world.run(world.worker("w1"), *world.jobs.popleft())
+    later = list(world.jobs)
+    world.jobs.clear()
+    push(world, again)
+    assert work(world) == 1
+    for partition in world.store.partitions:
+        partition.recheck()
+    world.run(world.worker("w1"), 0, "1")
+    valid_now(world.folder)
+    assert (world.folder / "sitemap-pages-1.xml").exists()
+    world.jobs.extend(later)
+    settled(world, "c")
+    consistent(world)
 
 
 def test_the_last_url_of_a_site_is_deleted(make_world: MakeWorld) -> None:
