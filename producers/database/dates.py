@@ -20,6 +20,7 @@ _TEXT: Final = re.compile(
 )
 _OFFSET: Final = re.compile(r"[+-](?:0[0-9]|1[0-4]):[0-5][0-9]")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]+)?")
+_UTC_LENGTH: Final = len("2026-03-21 11:22:33+00")
 _MILLISECONDS: Final = 10**11
 """From here on a number counts milliseconds: in seconds it would be after the year 5000."""
 
@@ -59,6 +60,8 @@ def lastmod_of(value: object, kind: Kind, zone: Zone | None) -> str:
     """
     if value is None:
         raise NoDate("NULL")
+    if kind == "instant" and isinstance(value, str) and len(value) == _UTC_LENGTH and value.endswith("+00"):
+        return f"{value[:10]}T{value[11:19]}Z"  # as PostgreSQL writes almost all of them
     if isinstance(value, int | float) or kind in ("integer", "number"):
         return _of_number(str(value))
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -152,6 +152,8 @@ class Drainer:
             for loc in several:
                 if locs[loc]:
                     wanted[locs[loc]] = None
+                    if shape.template.is_unambiguous:
+                        continue
                 for values in shape.template.values(loc.removeprefix(self._base)):
                     wanted[values] = None
             for row in self._dialect.rows(

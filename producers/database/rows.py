@@ -132,4 +132,7 @@ def _decimal(value: object) -> object:
 
 def speaker(rows: Iterable[Listed]) -> Listed:
     """Of the rows that make one URL the one that speaks for it."""
+    if isinstance(rows, list) and len(rows) == 1:
+        only: Listed = rows[0]
+        return only
     return max(rows, key=lambda row: row.rank)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from producers.database.dialect import Dialect
 from producers.database.shape import OUTBOX, SOURCES, URLS, Shape, Table
-from producers.database.triggers import MARK, Plan, literal, name_of, plan
+from producers.database.triggers import MARK, Plan, about_row, literal, name_of, plan
 
 _EVENTS = ("insert", "update", "delete")
 _NOW = "((julianday('now') - 2440587.5) * 86400.0)"
@@ -120,6 +120,9 @@ def _listed(dialect: Dialect, shape: Shape, table: Table, row: str) -> str:
     """Whether a row is published: its columns as a table of one row, for the condition to look at."""
     if not shape.source.where:
         return "1"
+    direct = about_row(shape.source.where, row, list(shape.columns), table.name, dialect.quote)
+    if direct is not None:
+        return f"(({direct}) IS TRUE)"
     columns = ", ".join(f"{row}.{dialect.quote(name)} AS {dialect.quote(name)}" for name in shape.columns)
     return (
         f"EXISTS (SELECT 1 FROM (SELECT {columns}) AS {dialect.quote(table.name)} "

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from string import Formatter
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -69,6 +69,11 @@ class Template:
         self.parts = (parts[0]._replace(literal=parts[0].literal[1:]), *parts[1:])
         self.columns = tuple(names)
         self._tail = tail
+        stops = ("/", "?", "&")
+        self.is_unambiguous = not any(part.raw for part in parts) and all(
+            any(stop in part.literal for stop in stops) for part in parts
+        )
+        """Whether no two rows of unlike values make one address."""
 
     def path(self, values: Sequence[object]) -> str | None:
         """The address below the base of a row with these values of `columns`; None: it has none.
@@ -111,6 +116,14 @@ class Template:
         follows_slash = literal.endswith("/") or (not literal and self.parts[0].place == place)
         return text.removeprefix("/") if follows_slash else text
 
+    def _ends(self, rest: str, at: int, longest: int) -> Iterable[int]:
+        """Where the value of a placeholder may end."""
+        if at + 1 == len(self.parts):
+            end = len(rest) - len(self._tail)
+            return (end,) if end <= longest and rest.endswith(self._tail) else ()
+        following = self.parts[at + 1].literal
+        return (end for end in range(longest, -1, -1) if rest.startswith(following, end))
+
     def _read(self, rest: str, at: int, known: dict[int, str]) -> Iterator[dict[int, str]]:
         if at == len(self.parts):
             if rest == self._tail:
@@ -122,9 +135,8 @@ class Template:
         rest = rest[len(literal) :]
         stops = "&" if in_query else "?" if raw else "/?"
         longest = min((rest.find(stop) for stop in stops if stop in rest), default=len(rest))
-        following = self.parts[at + 1].literal if at + 1 < len(self.parts) else self._tail
-        for end in range(longest, -1 if raw else 0, -1):
-            if not rest.startswith(following, end):
+        for end in self._ends(rest, at, longest):
+            if end < (0 if raw else 1):
                 continue
             try:
                 text = unquote_to_bytes(rest[:end]).decode()

@@ -18,6 +18,15 @@ from producers.database.shape import Shape, Table
 MARK: Final = "@definition@"
 """Where the definition goes in a trigger's body."""
 _LONGEST: Final = 40
+_WORDS: Final = re.compile(
+    r"""'(?:[^'\\]|\\.|'')*'|`[^`]*`|"[^"]*"|[^\W\d]\w*|\d[\w.]*|\s+|--.*|/\*.*?\*/|.""", re.DOTALL
+)
+_ALSO_SQL: Final = frozenset(
+    "and or not in is null like between case when then else end true false date time timestamp interval "
+    "year quarter month week day hour minute second microsecond binary current_date current_timestamp div mod "
+    "xor regexp rlike collate as escape glob match".split()
+)
+"""Words that may not be meant as columns where a column has that name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +83,32 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def indented(text: str, by: int) -> str:
-    """Text with each line moved to the right."""
-    return "\n".join(" " * by + line if line else line for line in text.split("\n"))
+def about_row(
+    where: str, row: str, columns: Sequence[str], table: str, quote: Callable[[str], str]
+) -> str | None:
+    """A condition over a table's columns as one over a trigger's row variable (OLD or NEW).
 
-
-def listing(quote: Callable[[str], str], prefix: str, names: Sequence[str]) -> str:
-    """Columns of a row variable, parted by commas."""
-    return ", ".join(f"{prefix}.{quote(name)}" for name in names)
+    None where that can't be told from its words alone: it has a subquery, or a column is called like a word
+    of SQL (`date`, `day`). Then the row has to be made a table of one row, which costs far more.
+    """
+    known = {name.lower(): name for name in columns}
+    found: list[str] = []
+    words = [match[0] for match in _WORDS.finditer(where)]
+    for at, word in enumerate(words):
+        name = known.get(word.strip('`"').lower())
+        plain = word[0].isalpha() or word[0] == "_"
+        if plain and word.lower() in ("select", "exists"):
+            return None
+        following = next((each for each in words[at + 1 :] if not each.isspace()), "")
+        before = next((each for each in reversed(words[:at]) if not each.isspace()), "")
+        if following == "." and word.strip('`"').lower() == table.lower():
+            continue
+        if word == "." and before.strip('`"').lower() == table.lower():
+            continue
+        if name is None or word[0] == "'" or following in ("(", "."):
+            found.append(word)
+        elif plain and word.lower() in _ALSO_SQL:
+            return None
+        else:
+            found.append(f"{row}.{quote(name)}")
+    return "".join(found)

@@ -50,6 +50,20 @@ def test_the_first_event_is_published_at_once_and_the_next_ones_together(make_wo
     assert fields(world, "stats")["rewrites"] == "2"
 
 
+def test_a_job_that_comes_too_early_does_nothing(make_world: MakeWorld) -> None:
+    """Delivered twice or late, a job can't make a shard be rewritten more often than it may."""
+    world = make_world(make_site(min_interval=1.0))
+    push(world, add("a"))
+    work(world)
+    push(world, add("b"))
+    world.now += 999
+    assert world.run(world.worker("w1"), 0, "1") is False
+    assert set(priorities(world)) == {"a"}
+    world.now += 1
+    assert world.run(world.worker("w1"), 0, "1") is True
+    assert set(priorities(world)) == {"a", "b"}
+
+
 def test_after_a_quiet_interval_an_event_is_published_at_once(make_world: MakeWorld) -> None:
     """The wait is between rewrites and not before each."""
     world = make_world(make_site(min_interval=1.0))
