@@ -22,9 +22,49 @@ _WORDS: Final = re.compile(
     r"""'(?:[^'\\]|\\.|'')*'|`[^`]*`|"[^"]*"|[^\W\d]\w*|\d[\w.]*|\s+|--.*|/\*.*?\*/|.""", re.DOTALL
 )
 _ALSO_SQL: Final = frozenset(
-    "and or not in is null like between case when then else end true false date time timestamp interval "
-    "year quarter month week day hour minute second microsecond binary current_date current_timestamp div mod "
-    "xor regexp rlike collate as escape glob match".split()
+    {
+        "and",
+        "or",
+        "not",
+        "in",
+        "is",
+        "null",
+        "like",
+        "between",
+        "case",
+        "when",
+        "then",
+        "else",
+        "end",
+        "true",
+        "false",
+        "date",
+        "time",
+        "timestamp",
+        "interval",
+        "year",
+        "quarter",
+        "month",
+        "week",
+        "day",
+        "hour",
+        "minute",
+        "second",
+        "microsecond",
+        "binary",
+        "current_date",
+        "current_timestamp",
+        "div",
+        "mod",
+        "xor",
+        "regexp",
+        "rlike",
+        "collate",
+        "as",
+        "escape",
+        "glob",
+        "match",
+    }
 )
 """Words that may not be meant as columns where a column has that name."""
 

@@ -72,8 +72,8 @@ class World:
 
     def source(self, **options: Any) -> FilesystemSource:
         """A source on the content folder."""
-        defaults = {"name": "pages", "directory": self.content, "rescan_interval": 0}
-        quick = {"debounce": 0.03, "debounce_max": 0.3, "poll_interval": 0.05}
+        defaults: dict[str, Any] = {"name": "pages", "directory": self.content, "rescan_interval": 0}
+        quick: dict[str, Any] = {"debounce": 0.03, "debounce_max": 0.3, "poll_interval": 0.05}
         return FilesystemSource(**(defaults | quick | options))
 
     def watch(self, *, accept_deletes: bool = False, ready: bool = True, **options: Any) -> Watcher:
