@@ -143,12 +143,14 @@ def about_row(
         before = next((each for each in reversed(words[:at]) if not each.isspace()), "")
         if following == "." and word.strip('`"').lower() == table.lower():
             continue
-        if word == "." and before.strip('`"').lower() == table.lower():
-            continue
+        if word == ".":
+            if before.strip('`"').lower() == table.lower():
+                continue
+            return None
         if name is None or word[0] == "'" or following in ("(", "."):
             found.append(word)
-        elif plain and word.lower() in _ALSO_SQL:
-            return None
+        elif (plain and word.lower() in _ALSO_SQL) or (word[0] == '"' and quote(name)[0] != '"'):
+            return None  # in MySQL double quotes make a text, unless a mode says otherwise
         else:
             found.append(f"{row}.{quote(name)}")
     return "".join(found)

@@ -272,7 +272,7 @@ def test_output_that_was_emptied_is_published_again(plain: Place) -> None:
     assert worker.stop() == 0
     shutil.rmtree(plain.output)
     worker = plain.worker()
-    assert worker.count("is empty: 2 shards are rendered again") == 1
+    assert worker.count("was emptied or replaced: 2 shards are rendered again") == 1
     plain.wait()
     assert locs(plain) == {f"p/{n}" for n in range(12)}
     assert worker.stop() == 0
