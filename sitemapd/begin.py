@@ -62,6 +62,8 @@ def _begin_site(parts: Parts, name: str) -> None:
         _recheck(store, "Settings that the files depend on have changed", files)
     for partition in store.partitions:
         partition.note_looks()
+    # What a restore held back, if it was cut short before it could append it again.
+    parts.waker.wake(name, store.replay_held())
 
 
 def _check_partitions(store: Store) -> None:

@@ -125,8 +125,12 @@ class World:
         hand = self.worker(worker)
         for _ in range(200):
             self.keep()
-            while self.jobs:
+            for _ in range(10_000):
+                if not self.jobs:
+                    break
                 self.run(hand, *self.jobs.popleft())
+            else:
+                raise AssertionError("jobs enqueue each other without end")
             if self.store.unsettled(self.now) == 0:
                 return
             self.now += 1100

@@ -60,10 +60,14 @@ def _restore(parts: Parts, name: str, discard: bool) -> None:
         for partition in store.partitions:
             partition.recheck(present=())
         adopt(parts, name, secrets.token_hex(8))
+        parts.waker.wake(name, store.replay_held())
         click.echo(f"Removed {files} old files; what Redis holds is published in their place.")
         return
     restored = restore_tree(store, folder)
-    adopt(parts, name, secrets.token_hex(8))
+    state_id = secrets.token_hex(8)
+    # The marker first: cut short here, the state still has no id, and the restore is simply run again.
+    folder.mark(name, state_id)
+    adopt(parts, name, state_id)
     wakes = store.replay_held()
     parts.waker.wake(name, wakes)
     click.echo(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,6 +60,15 @@ def test_our_own_reader_finds_what_was_written(rows: list[Entry]) -> None:
     assert [tuple(url) for url in read_urlset(urlset(rows, Style()))] == [
         tuple(row[:4]) for row in sorted(rows)
     ]
+
+
+@given(rows_of)
+def test_no_text_holds_one_of_the_five_characters(rows: list[Entry]) -> None:
+    """Taken apart by its tags, what is left of a file has quotes and brackets as entities only."""
+    body = urlset(rows, Style()).decode().partition(">\n<url>")[2]
+    for text in re.split(r"</?(?:url|urlset|loc|lastmod|changefreq|priority)>", body):
+        assert not set("'\"<>") & set(text)
+        assert "&" not in re.sub(r"&(?:amp|apos|quot|lt|gt);", "", text)
 
 
 @given(rows_of)

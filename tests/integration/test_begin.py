@@ -174,3 +174,20 @@ def test_a_switch_to_gzip_replaces_every_file_and_leaves_none_behind(start: Star
     names = [name for name in os.listdir(start.output) if name.startswith("sitemap-p")]
     assert len(names) == 10
     assert all(name.endswith(".xml.gz") for name in names)
+
+
+def test_events_that_a_cut_short_restore_held_back_come_in_at_the_next_start(
+    start: Start, redis_url: str
+) -> None:
+    """I1: what was pushed while Redis was empty is published, whoever finishes the restore."""
+    parts = start.publish()
+    redis.Redis.from_url(redis_url).flushall()
+    store, folder = parts.store("main"), parts.folder("main")
+    store.append([Event("add", f"{BASE}meanwhile"), Event("delete", PAGES[0])])
+    restore_tree(store, folder)
+    folder.mark("main", "again")
+    store.partitions[0].adopt("again")
+    parts = start.parts()
+    begin(parts)
+    start.work(parts, watch=True)
+    assert set(published(start.output)) == {*PAGES[1:], f"{BASE}meanwhile"}

@@ -71,6 +71,15 @@ def test_the_five_characters_are_entities() -> None:
     assert escape("nothing to do") == "nothing to do"
 
 
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [("it's", "it&apos;s"), ("?a&b", "?a&amp;b"), ("?a&b='c'", "?a&amp;b=&apos;c&apos;"), ("plain", "plain")],
+)
+def test_what_a_loc_may_hold_of_them_is_escaped(path: str, written: str) -> None:
+    """An apostrophe alone too, although XML would take it as it is: the protocol wants an entity."""
+    assert url_xml(Entry(BASE + path), Style()) == f"<url><loc>{BASE}{written}</loc></url>\n"
+
+
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40))
 def test_escaped_text_comes_back_as_it_was(text: str) -> None:
     """lxml reads back what was escaped, in element text and in attributes."""
