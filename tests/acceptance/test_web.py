@@ -52,9 +52,9 @@ def test_run_shows_what_it_does(place: Place, redis_url: str) -> None:
         r'sitemapd_events_total\{op="add",result="accepted",site="main",source="pages"\} 1', metrics
     )
     assert 'sitemapd_workers{site="main"} 2.0' in metrics
+    until(lambda: "watching" in ask(at, HTML)[1], within=20, what="the page says that it watches")
     status, page, _ = ask(at, HTML)
     assert status == 200
-    assert "watching" in page
     assert "sitemap-pages-1.xml" in page
     assert service.stop() == 0
     status_of = place.ok("status", "--json").json["sites"]["main"]

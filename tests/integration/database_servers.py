@@ -9,6 +9,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -228,9 +229,9 @@ class MariaDB(Server):
         """By PyMySQL."""
         import pymysql
 
-        if not self.socket.exists():  # PyMySQL leaves a socket open when it can't connect
-            raise FileNotFoundError(self.socket)
-
+        # PyMySQL leaves its socket open when nobody listens (yet), so that is found out first.
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(str(self.socket))
         return pymysql.connect(
             user="root", unix_socket=str(self.socket), database=database, charset="utf8mb4"
         )

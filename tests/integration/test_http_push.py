@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import Iterator
 
 import httpx
@@ -244,6 +245,9 @@ def test_request_under_way_keeps_its_key(world: HttpWorld) -> None:
 
     def slowly() -> Iterator[bytes]:
         yield ndjson(add("a"))
+        deadline = time.monotonic() + 10
+        while not world.store.client.keys("*:once:*") and time.monotonic() < deadline:
+            time.sleep(0.01)
         busy.append(world.post(ndjson(add("a")), Idempotency_Key="k"))
         yield ndjson(add("b"))
 
@@ -452,6 +456,8 @@ def test_redis_away_is_503_and_then_goes_on(redis_url: str, any_redis: RedisServ
     """Without Redis nothing is accepted; the same request is taken when it is back."""
     world = HttpWorld(redis_url)
     try:
+        with any_redis.client() as client:  # else Redis may hold a write back while it syncs an earlier one
+            client.config_set("appendfsync", "always")
         assert world.post(add("a")).status_code == 202
         any_redis.stop(kill=True)
         for answer in (
