@@ -109,7 +109,7 @@ class Cache:
             self.db.execute("PRAGMA journal_mode = WAL")
             self.db.execute("PRAGMA synchronous = NORMAL")
             self.db.execute("PRAGMA temp_store = FILE")
-            self.db.execute("PRAGMA cache_size = -16000")
+            self.db.execute("PRAGMA cache_size = -48000")
             if self.db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
                 self._rebuild()
             self.db.executescript(_TEMPORARY)

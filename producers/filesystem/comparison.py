@@ -5,8 +5,8 @@ Everything is compared within SQLite, so that a million URLs take up disk and no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from producers.filesystem.cache import COLUMNS, Cache, Row, row_of
 from sitemap_store.entries import Entry
@@ -19,6 +19,12 @@ _BESIDE: Final = (
     f"SELECT {', '.join('f.' + name for name in COLUMNS.split(', '))}, "
     "l.lastmod, l.changefreq, l.priority, l.ext FROM files AS f "
     "LEFT JOIN temp.listed AS l ON l.loc = f.loc WHERE f.loc <> '' AND f.live = 1"
+)
+# Only a pre-selection: whoever asks still compares, so that SQL need not know how `ext` is written.
+_MAY_DIFFER: Final = (
+    f"{_BESIDE} AND (l.loc IS NULL OR l.lastmod <> f.lastmod OR l.changefreq <> f.changefreq "
+    "OR l.priority <> f.priority OR (l.ext <> '') <> (? AND f.digest <> x'') "
+    "OR (l.ext <> '' AND instr(l.ext, lower(hex(f.digest))) = 0))"
 )
 
 
@@ -73,12 +79,11 @@ class Comparison:
 
     def beside(self) -> Iterator[tuple[Row, Entry | None]]:
         """Every live row with what the state holds of its URL."""
-        for *values, lastmod, changefreq, priority, ext in self._db.execute(_BESIDE):
-            row = row_of(values)
-            if lastmod is None:
-                yield row, None
-            else:
-                yield row, Entry(row.loc, lastmod, changefreq, priority, ext=ext)
+        return _pairs(self._db.execute(_BESIDE))
+
+    def may_differ(self, *, digests: bool) -> Iterator[tuple[Row, Entry | None]]:
+        """As `beside`, without most of those that say the same; `digests`: entries carry them."""
+        return _pairs(self._db.execute(_MAY_DIFFER, (digests,)))
 
     def listed(self, loc: str) -> Entry | None:
         """What the state holds of one URL."""
@@ -98,3 +103,12 @@ class Comparison:
             "FROM temp.dates AS d WHERE files.dir = d.dir AND files.name = d.name"
         )
         self._db.execute("DROP TABLE temp.dates")
+
+
+def _pairs(found: Iterable[Sequence[Any]]) -> Iterator[tuple[Row, Entry | None]]:
+    for *values, lastmod, changefreq, priority, ext in found:
+        row = row_of(values)
+        if lastmod is None:
+            yield row, None
+        else:
+            yield row, Entry(row.loc, lastmod, changefreq, priority, ext=ext)

@@ -131,7 +131,7 @@ class Ledger:
         shared = self._cache.shared()
         self._tell_shared(shared[:TOLD])
         among_them = frozenset(shared).__contains__
-        for row, entry in comparison.beside():
+        for row, entry in comparison.may_differ(digests=self._by_content):
             if not among_them(row.loc) and (entry is None or self._differs(row, entry)):
                 yield self._there(row)
         for loc in shared:

@@ -23,6 +23,7 @@ from producers.filesystem.cache import Cache
 from producers.filesystem.examine import Examiner
 from producers.filesystem.history import History
 from producers.filesystem.ledger import Ledger
+from producers.filesystem.news import tell_held, tell_unlisted
 from producers.filesystem.root import Root
 from producers.filesystem.scan import RootChanged, Scanner
 from producers.filesystem.selection import Selection
@@ -222,19 +223,8 @@ class Session:
         if not standing.ready.is_set():
             standing.troubles.flush()
             self._count()
-            self._tell_unlisted()
+            tell_unlisted(self._source.directory, standing)
             standing.ready.set()
-
-    def _tell_unlisted(self) -> None:
-        files, unlisted = self._standing.status["files"], self._standing.status["unlisted"]
-        if 2 * sum(unlisted.values()) > files:
-            log.warning(
-                "Most files of %s are not listed: %s of %d.",
-                self._source.directory,
-                ", ".join(f"{why} {count}" for why, count in sorted(unlisted.items())),
-                files,
-                extra=self._standing.extra("mostly_unlisted"),
-            )
 
     def _live(self) -> None:
         dirty = self._standing.dirty
@@ -254,26 +244,10 @@ class Session:
 
     def _hold(self, held: int) -> None:
         standing = self._standing
-        before = standing.status.get("held_deletes", 0)
-        standing.say(held_deletes=held)
+        tell_held(held, self._source.directory, standing)
         if held:
             soon = standing.monotonic() + HELD_RESCAN
             self._next_scan = soon if self._next_scan is None else min(self._next_scan, soon)
-        if held and held != before:
-            log.error(
-                "%d URLs have no file any more, which is more than max_delete lets a scan delete. "
-                "They stay in the sitemap. If the files of %s are gone for good, start once with "
-                "--accept-deletes; if a disk is not mounted, mount it.",
-                held,
-                self._source.directory,
-                extra=standing.extra("deletes_held"),
-            )
-        elif before and not held:
-            log.info(
-                "%s: no deletes are held back any more.",
-                self._source.directory,
-                extra=standing.extra("deletes_released"),
-            )
 
     def _watch_table(self) -> WatchTable | None:
         try:

@@ -96,6 +96,7 @@ class InProcesses:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._restarted = False
         self.home, self.content = place.folder, place.folder / "content"
         self._output = place.folder / "public"
         (self.home / "release-0").mkdir()
@@ -104,6 +105,7 @@ class InProcesses:
         self._start()
 
     def begin(self) -> None:
+        self._restarted = False
         for name in os.listdir(self.content):
             path = self.content / name
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -117,8 +119,10 @@ class InProcesses:
         self.service.says("Serving at ")
 
     def restart(self) -> None:
-        assert self.service.stop() == 0
-        self._start()
+        if not self._restarted:  # takes seconds, so once a run is enough
+            self._restarted = True
+            assert self.service.stop() == 0
+            self._start()
 
     def settle(self) -> None:
         def found() -> set[str]:

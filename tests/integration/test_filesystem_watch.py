@@ -547,3 +547,13 @@ def test_one_cache_is_not_used_by_two(world: World) -> None:
     until(lambda: "another sitemapd" in (second.health().get("problem") or ""))
     first.stop()
     until(second.ready.is_set)
+
+
+def test_a_tree_that_is_mostly_unlisted_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Canonicals that name another host keep every page out: the log says so at the start."""
+    for number in range(3):
+        world.write(f"{number}.html", "<link rel=canonical href=https://www.example.org/>")
+    world.watch()
+    assert world.urls() == set()
+    assert "are not listed: canonical 3 of 3" in caplog.text
+    assert "mostly_unlisted" in [getattr(record, "action", "") for record in caplog.records]

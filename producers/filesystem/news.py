@@ -1,0 +1,44 @@
+"""What a session says of a source as a whole, once each: to the log, and to its standing."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from producers.filesystem.standing import Standing
+
+log = logging.getLogger(__name__)
+
+
+def tell_held(held: int, directory: Path, standing: Standing) -> None:
+    """Deletes are held back, or (0) are not any more."""
+    before = standing.status.get("held_deletes", 0)
+    standing.say(held_deletes=held)
+    if held and held != before:
+        log.error(
+            "%d URLs have no file any more, which is more than max_delete lets a scan delete. "
+            "They stay in the sitemap. If the files of %s are gone for good, start once with "
+            "--accept-deletes; if a disk is not mounted, mount it.",
+            held,
+            directory,
+            extra=standing.extra("deletes_held"),
+        )
+    elif before and not held:
+        log.info(
+            "%s: no deletes are held back any more.",
+            directory,
+            extra=standing.extra("deletes_released"),
+        )
+
+
+def tell_unlisted(directory: Path, standing: Standing) -> None:
+    """Most of the files are not listed: that is often a setting and not what was meant."""
+    files, unlisted = standing.status["files"], standing.status["unlisted"]
+    if 2 * sum(unlisted.values()) > files:
+        log.warning(
+            "Most files of %s are not listed: %s of %d.",
+            directory,
+            ", ".join(f"{why} {count}" for why, count in sorted(unlisted.items())),
+            files,
+            extra=standing.extra("mostly_unlisted"),
+        )
