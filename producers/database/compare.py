@@ -47,7 +47,8 @@ class Difference(NamedTuple):
 
 def line_of(entry: Entry) -> str:
     """An entry as a line; equal entries are equal lines."""
-    return f"{entry.loc}\t{entry.lastmod}\t{entry.changefreq}\t{entry.priority}\t{entry.ext}"
+    loc, lastmod, changefreq, priority, _, _, ext = entry
+    return f"{loc}\t{lastmod}\t{changefreq}\t{priority}\t{ext}"
 
 
 def too_many(deletes: int, listed: int, share: float) -> bool:
@@ -71,7 +72,7 @@ class Lines:
         """Take lines in. Raises OSError when the disk is full."""
         waiting, count = self._waiting, 0
         for line in lines:
-            waiting[hash(line[: line.index("\t")]) % PARTS].append(line)
+            waiting[hash(line.partition("\t")[0]) % PARTS].append(line)
             count += 1
         self._count += count
         self._buffered += count

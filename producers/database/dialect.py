@@ -40,11 +40,17 @@ class Record(NamedTuple):
     new: dict[str, Any] | None
 
     @classmethod
-    def of(cls, record: Any, kind: str, old: str | None, new: str | None) -> Record:
-        """As it stands in the table. What a request says in `new` is of no use here."""
-        if kind != "row":
-            return cls(record, kind, None, None)
-        return cls(record, kind, json.loads(old) if old else None, json.loads(new) if new else None)
+    def several(cls, rows: Sequence[tuple[Any, str, str | None, str | None]]) -> list[Record]:
+        """As they stand in the table. What a request says in `new` is of no use here.
+
+        All of their JSON is read in one call, which costs a third of as many calls as there are rows.
+        """
+        texts = [text or "null" for _, kind, *row in rows if kind == "row" for text in row]
+        read = iter(json.loads(f"[{','.join(texts)}]"))
+        return [
+            cls(record, kind, next(read), next(read)) if kind == "row" else cls(record, kind, None, None)
+            for record, kind, _, _ in rows
+        ]
 
 
 class Seen(NamedTuple):
@@ -70,6 +76,8 @@ class Dialect(ABC):
 
     mark: ClassVar[str]
     """A parameter's place in SQL."""
+    look: ClassVar[int] = 500
+    """Addresses that one query looks up; some databases bound the parameters of a statement."""
 
     def __init__(self, source: DatabaseSource) -> None:
         self.source = source
@@ -130,7 +138,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def take(self, label: str, limit: int) -> list[Record]:
-        """The oldest records of a source, up to `limit`, locked until `commit` or `rollback`."""
+        """The oldest records of a source, up to `limit`, kept from others until `commit` or `rollback`."""
 
     @abstractmethod
     def finish(self, label: str, ids: Sequence[Any]) -> None:

@@ -198,7 +198,7 @@ class MySQL(Dialect):
             "FOR UPDATE SKIP LOCKED",
             [label, limit],
         )
-        return [Record.of(*row) for row in rows]
+        return Record.several(rows)
 
     def finish(self, label: str, ids: Sequence[Any]) -> None:
         """By their ids."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event
 from time import monotonic
@@ -61,6 +61,7 @@ class PostgreSQL(Dialect):
     """One connection."""
 
     mark: ClassVar[str] = "%s"
+    look: ClassVar[int] = 2000
 
     def __init__(self, source: DatabaseSource, *, application: str = "sitemapd") -> None:
         super().__init__(source)
@@ -181,23 +182,26 @@ class PostgreSQL(Dialect):
         return bool(rows[0][0])
 
     def take(self, label: str, limit: int) -> list[Record]:
-        """Known by their ctid: an id from a sequence would change what lastval() tells the application."""
+        """Deleted as they are read, for nobody but this transaction as long as it has not committed.
+
+        They are known by their ctid: an id from a sequence would change what lastval() tells the application.
+        """
         rows = self.run(
-            f"SELECT ctid::text, kind, old, new FROM {self.outbox} WHERE source = %s "
-            "ORDER BY created LIMIT %s FOR UPDATE SKIP LOCKED",
+            f"DELETE FROM {self.outbox} WHERE ctid = ANY(ARRAY("
+            f"SELECT ctid FROM {self.outbox} WHERE source = %s ORDER BY created LIMIT %s)) "
+            "RETURNING 0, kind, old, new",
             [label, limit],
         )
-        return [Record.of(*row) for row in rows]
+        return Record.several(rows)
 
     def finish(self, label: str, ids: Sequence[Any]) -> None:
-        """They are locked, so their ctid is still theirs."""
-        self.run(f"DELETE FROM {self.outbox} WHERE ctid = ANY(%s::tid[])", [list(ids)])
+        """They are deleted already, if the transaction commits."""
 
     def matching(
         self, columns: Sequence[Column], wanted: Sequence[Sequence[object]]
     ) -> tuple[str, list[object]]:
         """By arrays of the columns' types, so that indexes serve."""
-        arrays: list[object] = [[str(values[at]) for values in wanted] for at in range(len(columns))]
+        arrays: list[object] = [_array(several) for several in zip(*wanted, strict=True)]
         if len(columns) == 1:
             return f"{self.quote(columns[0].name)} = ANY(%s::text[]::{columns[0].type}[])", arrays
         names = ", ".join(self.quote(column.name) for column in columns)
@@ -253,3 +257,12 @@ class PostgreSQL(Dialect):
             f"ON CONFLICT (source) DO UPDATE SET {column} = excluded.{column}",
             [label, value],
         )
+
+
+def _array(values: Iterable[object]) -> str:
+    """An array's literal: the driver would look at the type of each of its values."""
+    texts = list(map(str, values))
+    joined = '","'.join(texts)
+    if "\\" in joined or joined.count('"') > 2 * (len(texts) - 1):
+        joined = '","'.join(text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
+    return f'{{"{joined}"}}'

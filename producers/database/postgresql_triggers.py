@@ -71,7 +71,7 @@ def _grants(dialect: Dialect, shape: Shape) -> list[str]:
     return [
         *(f"GRANT USAGE ON SCHEMA {schema} TO sitemapd" for schema in sorted(schemas)),
         *(f"GRANT SELECT ON {dialect.qualified(table)} TO sitemapd" for table in tables),
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {dialect.outbox} TO sitemapd",
+        f"GRANT SELECT, INSERT, DELETE ON {dialect.outbox} TO sitemapd",
         f"GRANT SELECT, INSERT, UPDATE ON {dialect.ours(SOURCES)} TO sitemapd",
         *([f"GRANT SELECT, INSERT, DELETE ON {dialect.ours(URLS)} TO sitemapd"] if shape.feeds else []),
     ]

@@ -51,10 +51,9 @@ def reconcile(
                 (*shape.key_columns, *(column for _, column in shape.link_columns)) if shape.feeds else ()
             )
             with Comparison(newest=lambda line: (0, line)) as memory:
+                skip = len(linked)
                 for rows in second.stream(second.select(shape, (*linked, *columns))):
-                    skip = len(linked)
-                    read = (reader.read(row[skip:]) for row in rows)
-                    comparison.wanted.add("\t".join((*listed, "")) for listed in read if listed is not None)
+                    comparison.wanted.add(reader.lines(row[skip:] for row in rows) if skip else reader.lines(rows))
                     if linked:
                         memory.wanted.add(_memory_line(*seen) for seen in seen_rows(shape, rows, reader))
                     pause()

@@ -178,7 +178,7 @@ class SQLite(Dialect):
             f"SELECT id, kind, old, new FROM {self.outbox} WHERE source = ? ORDER BY id LIMIT ?",
             [label, limit],
         )
-        return [Record.of(*row) for row in rows]
+        return Record.several(rows)
 
     def finish(self, label: str, ids: Sequence[Any]) -> None:
         """In a transaction that begins here."""
