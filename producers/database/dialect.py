@@ -76,8 +76,6 @@ class Dialect(ABC):
 
     mark: ClassVar[str]
     """A parameter's place in SQL."""
-    look: ClassVar[int] = 500
-    """Addresses that one query looks up; some databases bound the parameters of a statement."""
 
     def __init__(self, source: DatabaseSource) -> None:
         self.source = source

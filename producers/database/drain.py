@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from producers.database.dialect import Dialect, Record, Seen
@@ -26,8 +27,10 @@ from sitemap_store.events import Event
 Concerned = dict[str, tuple[object, ...]]
 """URL → values of the address columns that are known to make it; none where they have to be read off it."""
 
-BATCH: Final = 2000
+BATCH: Final = 4000
 """Records of one transaction."""
+LOOK: Final = 500
+"""URLs that are looked up by one query, and then sent while the next are looked up."""
 BULK: Final = 200
 """Events from which on the workers are better woken a little later."""
 
@@ -55,7 +58,7 @@ class Drainer:
         """Take one batch; returns how many records it had. `tell` notes more within the transaction."""
         dialect, label = self._dialect, self._shape.label
         if self._redo:
-            self._send(self._look(dict.fromkeys(self._redo, ())))
+            self._send(dict.fromkeys(self._redo, ()))
             dialect.rollback()
             self._redo.clear()
         try:
@@ -69,7 +72,7 @@ class Drainer:
                     self.sync = "accept"
                 elif record.kind != "row":
                     self.sync = self.sync or "sync"
-            self._send(self._look(locs))
+            self._send(locs)
             if forget:
                 dialect.remember(label, forget, rows)
             dialect.finish(label, [record.id for record in records])
@@ -82,13 +85,23 @@ class Drainer:
         self._redo.clear()
         return len(records)
 
-    def _send(self, events: list[Event]) -> None:
-        reader = self._reader
+    def _send(self, locs: Concerned) -> None:
+        """Send what is true of these URLs now. While a part of them is on its way, the next is looked at.
+
+        Nothing is on its way any more when this returns or raises, and no URL is in two parts.
+        """
         if self.touched is not None:
-            self.touched.update(event.loc for event in events)
-        if events:
-            self._sink.send(events, bulk=len(events) > BULK)
-            self.sent += len(events)
+            self.touched.update(locs)
+        reader, bulk = self._reader, len(locs) > BULK
+        several = list(_slices(list(locs)))
+        if several:
+            with ThreadPoolExecutor(1) as sender:
+                sending = [
+                    sender.submit(self._sink.send, self._look(locs, part), bulk=bulk) for part in several[:-1]
+                ]
+                last = self._look(locs, several[-1])
+                self.sent += sum(part.result() for part in sending)
+            self.sent += self._sink.send(last, bulk=bulk)
         if reader.refusals:
             source = self._shape.source.name
             self._sink.store.reject([(refused, source) for refused in reader.refusals])
@@ -128,12 +141,12 @@ class Drainer:
         before: dict[str, str] = {}
         now: dict[str, Seen] = {}
         for name, values in links.items():
-            for several in self._slices(list(values)):
+            for several in _slices(list(values)):
                 before.update(dialect.remembered(shape.label, name, several))
                 rows = dialect.rows(shape, columns, [by[name]], [(value,) for value in several])
                 now.update((seen.key, seen) for seen in seen_rows(shape, rows, self._reader))
         # A row may have come under another link by a change that is not drained yet.
-        for several in self._slices([json.loads(key) for key in before if key not in now]):
+        for several in _slices([json.loads(key) for key in before if key not in now]):
             rows = dialect.rows(shape, columns, shape.key_columns, several)
             now.update((seen.key, seen) for seen in seen_rows(shape, rows, self._reader))
         forget = sorted({*before, *now})
@@ -142,25 +155,22 @@ class Drainer:
         locs = [*before.values(), *(seen.loc for seen in now.values())]
         return {loc: () for loc in locs if loc}, forget, list(now.values())
 
-    def _look(self, locs: Concerned) -> list[Event]:
-        """What is true now of these URLs, as events."""
+    def _look(self, concerned: Concerned, locs: list[str]) -> list[Event]:
+        """What is true now of some of the URLs, as events."""
         shape, source = self._shape, self._shape.source.name
-        there: dict[str, Listed] = {}
-        for several in self._slices(list(locs)):
-            wanted: dict[tuple[object, ...], None] = {}
-            for loc in several:
-                if locs[loc]:
-                    wanted[locs[loc]] = None
-                    if shape.template.is_unambiguous:
-                        continue
-                for values in shape.template.values(loc.removeprefix(self._base)):
-                    wanted[values] = None
-            for row in self._dialect.rows(
-                shape, shape.read_columns, shape.url_columns, self._fitting(wanted)
-            ):
-                listed = self._reader.read(row)
-                if listed is None or listed.loc not in locs:
+        template = shape.template
+        wanted: dict[tuple[object, ...], None] = {}
+        for loc in locs:
+            if known := concerned[loc]:
+                wanted[known] = None
+                if template.is_unambiguous:
                     continue
+            for values in template.values(loc.removeprefix(self._base)):
+                wanted[values] = None
+        there: dict[str, Listed] = {}
+        for row in self._dialect.rows(shape, shape.read_columns, shape.url_columns, self._fitting(wanted)):
+            listed = self._reader.read(row)
+            if listed is not None:
                 other = there.setdefault(listed.loc, listed)
                 if other is not listed:
                     there[listed.loc] = speaker((other, listed))
@@ -179,14 +189,12 @@ class Drainer:
             texts = (several for several in texts if all(map(_fits, kinds, several)))
         return list(texts)
 
-    def _slices(self, several: list[Any]) -> Iterator[list[Any]]:
-        size = self._dialect.look
-        return (several[start : start + size] for start in range(0, len(several), size))
-
 
 def event_of(listed: Listed, source: str) -> Event:
     """The add of what is listed."""
-    return tuple.__new__(Event, ("add", *listed, None, source, None, False))  # a third of the time of Event(…)
+    return tuple.__new__(
+        Event, ("add", *listed, None, source, None, False)
+    )  # a third of the time of Event(…)
 
 
 def seen_rows(shape: Shape, rows: Iterable[tuple[Any, ...]], reader: Reader) -> Iterator[Seen]:
@@ -207,3 +215,8 @@ def _fits(kind: str, text: str) -> bool:
         return True
     digits = text.removeprefix("-")
     return digits.isascii() and digits.isdigit() and len(digits) < 19
+
+
+def _slices(several: list[Any]) -> Iterator[list[Any]]:
+    for start in range(0, len(several), LOOK):
+        yield several[start : start + LOOK]

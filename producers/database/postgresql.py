@@ -61,7 +61,6 @@ class PostgreSQL(Dialect):
     """One connection."""
 
     mark: ClassVar[str] = "%s"
-    look: ClassVar[int] = 2000
 
     def __init__(self, source: DatabaseSource, *, application: str = "sitemapd") -> None:
         super().__init__(source)

@@ -53,7 +53,9 @@ def reconcile(
             with Comparison(newest=lambda line: (0, line)) as memory:
                 skip = len(linked)
                 for rows in second.stream(second.select(shape, (*linked, *columns))):
-                    comparison.wanted.add(reader.lines(row[skip:] for row in rows) if skip else reader.lines(rows))
+                    comparison.wanted.add(
+                        reader.lines(row[skip:] for row in rows) if skip else reader.lines(rows)
+                    )
                     if linked:
                         memory.wanted.add(_memory_line(*seen) for seen in seen_rows(shape, rows, reader))
                     pause()
