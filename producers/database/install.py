@@ -1,10 +1,46 @@
-"""Installing and removing the triggers of a source, and the SQL as people read it."""
+"""Installing and removing the triggers of a source, and their SQL as people read it."""
 
 from __future__ import annotations
 
-from producers.database.check import plan_of
-from producers.database.dialect import Dialect
+import logging
+
+from producers.database.check import plan_of, shape_of
+from producers.database.dialect import Broken, Dialect
 from producers.database.shape import OUTBOX, SOURCES, URLS, Shape
+from producers.database.source import DatabaseSource
+from sitemap_store.errors import BadSetting
+from sitemap_store.site import Site
+
+log = logging.getLogger(__name__)
+
+
+def prepared(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
+    """The shape of a source whose triggers are there, or made now (`auto`). Raises BadSetting."""
+    shape = shape_of(dialect, source, site)
+    plan = plan_of(dialect, shape)
+    found = dialect.installed(shape, plan)
+    if found == "unknown":
+        try:
+            found = "installed" if dialect.noted(shape.label)[0] == plan.definition else "different"
+        except Broken:
+            found = "missing"
+    dialect.rollback()
+    if found == "installed":
+        return shape
+    if source.triggers == "auto":
+        install(dialect, shape)
+        log.info(
+            "Installed the triggers of %s",
+            source.name,
+            extra={"action": "triggers_installed", "site": site.name, "source": source.name},
+        )
+        return shape
+    what = "are not installed" if found == "missing" else "are those of another configuration"
+    raise BadSetting(
+        setting=f"database.{source.name}",
+        detail=f"its triggers {what}.",
+        hint=f"Run `sitemapd triggers install {source.name}`.",
+    )
 
 
 def install(dialect: Dialect, shape: Shape) -> None:

@@ -1,0 +1,195 @@
+"""One connection that leads a source.
+
+It compares the whole table where that is due, and then drains the outbox until it is told to stop. What a
+later session has to know is told to the database, in the transactions that it is true of.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any, Final
+
+from producers.database.check import connect
+from producers.database.compare import Synced
+from producers.database.dialect import Dialect
+from producers.database.drain import BATCH, Drainer
+from producers.database.reconcile import reconcile
+from producers.database.rows import Reader
+from producers.database.shape import Shape
+from producers.database.standing import Standing
+from producers.sink import EventSink
+from sitemap_store.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+ASK_STATE: Final = 5.0
+"""Seconds between two looks at whether the state is still the one that was written to."""
+COUNT_EVERY: Final = 2.0
+"""Seconds between two looks at how much waits, for those who ask how the relay stands."""
+DRAIN_EVERY: Final = 0.1
+"""While a comparison runs: seconds between two looks at the outbox."""
+
+
+class Session:
+    """One connection that leads. Raises what ends it."""
+
+    def __init__(self, dialect: Dialect, shape: Shape, sink: EventSink, standing: Standing) -> None:
+        self._source = shape.source
+        self._dialect = dialect
+        self._shape = shape
+        self._sink = sink
+        self._standing = standing
+        self._reader = Reader(shape, sink.store.site, self._warn)
+        self._drainer = Drainer(dialect, shape, sink, self._reader, standing.redo)
+        self._noted = dialect.noted(shape.label)[1]
+        dialect.rollback()
+        self._told: dict[str, Any] = json.loads(self._noted or "{}")
+        self._next_drain = 0.0
+        self._asked = float("-inf")
+        self._counted = float("-inf")
+
+    def run(self) -> None:
+        """Until told to stop."""
+        standing = self._standing
+        while not standing.stopping.is_set():
+            self._ask_state()
+            if self._sync_due():
+                asked = (self._told.get("wanted"), self._told.get("doing"))
+                self.reconcile(accept=standing.accept or "accept" in asked)
+                standing.accept = standing.due = False
+            drained = self.drain()
+            if drained < BATCH:
+                self._up_to_date()
+                self._dialect.wait(self._source.poll_interval, standing.wake)
+                standing.woken()
+
+    def drain(self) -> int:
+        """One batch; returns how many records it had."""
+        drained = self._drainer.drain(self._tell)
+        self._standing.sent += self._drainer.sent
+        self._drainer.sent = 0
+        return drained
+
+    def reconcile(self, *, accept: bool) -> Synced:
+        """Compare the whole table with the state; `accept` lets that delete whatever has no row."""
+        standing, shape = self._standing, self._shape
+        standing.say(state="comparing", problem=None)
+        begun, started = int(standing.clock() * 1000), standing.monotonic()
+        state_id = self._sink.store.partitions[0].state_id()
+        if wanted := self._told.pop("wanted", None):
+            self._told["doing"] = wanted  # until it is done: what is asked for meanwhile is another one
+        self._reader.without_url = self._reader.undated = 0
+        second = connect(self._source, application=standing.application)
+        try:
+            result = reconcile(
+                shape,
+                main=self._dialect,
+                second=second,
+                sink=self._sink,
+                reader=self._reader,
+                drainer=self._drainer,
+                between=self._between,
+                accept=accept,
+            )
+        finally:
+            second.close()
+        standing.sent += result.sent + result.deleted
+        if self._reader.refusals:
+            self._sink.store.reject([(each, self._source.name) for each in self._reader.refusals])
+            self._reader.refusals.clear()
+        self._told.pop("doing", None)
+        self._told |= {
+            "fingerprint": shape.fingerprint,
+            "state_id": state_id,
+            "compared": begun,
+            "rows": result.wanted,
+            "held_deletes": result.held,
+        }
+        self._tell()
+        self._dialect.commit()
+        self._say_result(result, standing.monotonic() - started)
+        return result
+
+    def _say_result(self, result: Synced, seconds: float) -> None:
+        standing = self._standing
+        if result.held:
+            log.error(
+                "%d URLs of %s have no row any more, which is more than max_delete lets a comparison delete. "
+                "They stay in the sitemap. If the rows are gone for good, run `sitemapd sync --source %s "
+                "--accept-deletes`.",
+                result.held,
+                self._source.name,
+                self._source.name,
+                extra=standing.extra("deletes_held"),
+            )
+        log.info(
+            "Compared %s in %.1f s: %d rows, %d URLs added or updated, %d deleted, of %d known.",
+            self._source.name,
+            seconds,
+            result.wanted,
+            result.sent,
+            result.deleted,
+            result.listed,
+            extra=standing.extra("compared"),
+        )
+
+    def _between(self) -> None:
+        if self._standing.stopping.is_set():
+            raise Unavailable(what=self._source.name, detail="the comparison was ended")
+        now = self._standing.monotonic()
+        if now >= self._next_drain:
+            while self.drain() == BATCH:
+                pass
+            self._next_drain = self._standing.monotonic() + DRAIN_EVERY
+
+    def _sync_due(self) -> bool:
+        told, standing = self._told, self._standing
+        if standing.due or "wanted" in told or "doing" in told:
+            return True
+        if told.get("fingerprint") != self._shape.fingerprint:
+            return True
+        interval = self._source.reconcile_interval
+        age = standing.clock() - told["compared"] / 1000
+        # A clock that was set back far must not put the next comparison off for as long.
+        return bool(interval) and not -interval <= age < interval
+
+    def _ask_state(self) -> None:
+        # Redis may have come up empty, or restored to another day.
+        now = self._standing.monotonic()
+        if now - self._asked < ASK_STATE:
+            return
+        self._asked = now
+        found = self._sink.store.partitions[0].state_id()
+        if "state_id" in self._told and found != self._told["state_id"]:
+            self._standing.due = True
+
+    def _tell(self) -> None:
+        """Keep what a later session has to know; in the transaction that is open."""
+        drainer, reader, told = self._drainer, self._reader, self._told
+        if drainer.sync:
+            told["wanted"] = "accept" if "accept" in (drainer.sync, told.get("wanted")) else "sync"
+            drainer.sync = ""
+        told["without_url"] = reader.without_url
+        told["undated"] = reader.undated
+        text = json.dumps(told)
+        if text != self._noted:
+            self._dialect.upsert(self._shape.label, "told", text)
+            self._noted = text  # or the transaction fails, and the session with it
+
+    def _up_to_date(self) -> None:
+        standing, told = self._standing, self._told
+        now = standing.monotonic()
+        if now - self._counted >= COUNT_EVERY:
+            self._counted = now
+            lag = self._dialect.lag(self._shape.label)
+            self._dialect.rollback()
+            standing.say(lag_rows=lag.rows, lag_seconds=round(lag.seconds, 3))
+        counts = {name: told.get(name, 0) for name in ("rows", "without_url", "undated", "held_deletes")}
+        standing.say(state="relaying", problem=None, **counts)
+        if not standing.ready.is_set():
+            log.info("%s is up to date", self._source.name, extra=standing.extra("relay_ready"))
+            standing.ready.set()
+
+    def _warn(self, field: str, sentence: str) -> None:
+        log.warning("%s", sentence, extra=self._standing.extra(f"{field}_left_out"))
