@@ -140,6 +140,10 @@ class World:
         """What the state holds, by path below the site."""
         return {entry.loc.removeprefix(BASE): entry for entry in self.store.listing(source)}
 
+    def lists(self, path: str, source: str) -> bool:
+        """Whether a source has that path."""
+        return path in self.entries(source)
+
     def urls(self) -> set[str]:
         """The paths that are listed."""
         return set(self.entries())

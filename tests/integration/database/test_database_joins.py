@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from producers.database import DatabaseSource
-from tests.integration.database_servers import SERVERS, Server, running
 from tests.integration.database_world import SERIAL, TEXT, World, until
 
 QUERY = (
@@ -20,28 +17,16 @@ FEEDS = {
 }
 
 
-@pytest.fixture(scope="module", params=list(SERVERS))
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Give a running database server."""
-    with running(request.param) as server:
-        yield server
-
-
 @pytest.fixture
-def world(server: Server, redis_url: str) -> Iterator[World]:
+def world(world: World) -> World:
     """Give two categories with products."""
-    world = World(server, redis_url)
-    try:
-        world.make_products()
-        world.run(
-            "ALTER TABLE products ADD category_id int",
-            f"CREATE TABLE categories (id {SERIAL[world.kind]}, slug {TEXT[world.kind]})",
-            "INSERT INTO categories (id, slug) VALUES (1, 'tea'), (2, 'pots')",
-            "INSERT INTO products (slug, category_id) VALUES ('assam', 1), ('sencha', 1), ('kyusu', 2)",
-        )
-        yield world
-    finally:
-        world.close()
+    world.run(
+        "ALTER TABLE products ADD category_id int",
+        f"CREATE TABLE categories (id {SERIAL[world.kind]}, slug {TEXT[world.kind]})",
+        "INSERT INTO categories (id, slug) VALUES (1, 'tea'), (2, 'pots')",
+        "INSERT INTO products (slug, category_id) VALUES ('assam', 1), ('sencha', 1), ('kyusu', 2)",
+    )
+    return world
 
 
 def _source(world: World) -> DatabaseSource:

@@ -14,7 +14,7 @@ from producers.database import DatabaseSource
 from tests.integration.database_servers import SERVERS, running
 from tests.integration.database_world import World
 
-PAGE: Final = (Path(__file__).parents[2] / "docs" / "databases.md").read_text()
+PAGE: Final = (Path(__file__).parents[3] / "docs" / "databases.md").read_text()
 
 
 def _block(language: str, first: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,28 +12,9 @@ from producers.database.check import connect, plan_of, shape_of
 from producers.database.dialect import Broken
 from producers.database.install import script
 from sitemap_store.errors import BadSetting, SitemapdError, Unavailable
-from tests.integration.database_servers import SERVERS, Server, running
 from tests.integration.database_world import World, until
 
 SECRET = "s3cr3t/p@ss"
-
-
-@pytest.fixture(scope="module", params=list(SERVERS))
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Give a running database server."""
-    with running(request.param) as server:
-        yield server
-
-
-@pytest.fixture
-def world(server: Server, redis_url: str) -> Iterator[World]:
-    """Give an empty shop."""
-    world = World(server, redis_url)
-    try:
-        world.make_products()
-        yield world
-    finally:
-        world.close()
 
 
 def _grants(world: World, source: DatabaseSource) -> tuple[str, ...]:

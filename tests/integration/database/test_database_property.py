@@ -6,22 +6,20 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.integration.database_servers import SERVERS, Server, running
+from tests.integration.database_servers import Server
 from tests.integration.database_world import World, until
 from tests.published import published
 from tests.redis_server import RedisServer
 from tests.world import World as Publishing
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 SLUGS: Final = ("tea", "cup", "pot", "kettle", "a/b", "x y")
 LOCKED: Final = {
     "postgresql": "SET lock_timeout = '150ms'",
@@ -173,13 +171,6 @@ class Shop:
 
 def _env() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
-
-
-@pytest.fixture(scope="module", params=list(SERVERS))
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Give a running database server."""
-    with running(request.param) as server:
-        yield server
 
 
 @settings(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -10,28 +10,8 @@ from producers.database import DatabaseSource
 from producers.database.check import connect, shape_of
 from producers.database.install import uninstall
 from sitemap_store.events import Event
-from tests.integration.database_servers import SERVERS, Server, running
 from tests.integration.database_world import BASE, SERIAL, TEXT, World, until
 from tests.redis_server import RedisServer
-
-
-@pytest.fixture(scope="module", params=list(SERVERS))
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Give a running database server; a test that takes it runs on each kind."""
-    with running(request.param) as server:
-        yield server
-
-
-@pytest.fixture
-def world(server: Server, redis_url: str) -> Iterator[World]:
-    """Give an empty shop."""
-    server.start()
-    world = World(server, redis_url)
-    try:
-        world.make_products()
-        yield world
-    finally:
-        world.close()
 
 
 def _uninstall(world: World, source: DatabaseSource) -> None:
@@ -269,6 +249,21 @@ def test_a_row_whose_url_is_refused_is_reported(world: World) -> None:
     world.becomes("p/tea")
     until(lambda: {row["rule"] for row in world.store.rejected()} == {"too-long", "dot-segment"})
     assert world.store.rejected()[0]["source"] == "catalogue"
+
+
+def test_notify_wakes_the_relay_that_listens(world: World) -> None:
+    """Between two looks that are an hour apart a row shows where the relay listens, and waits where not."""
+    if world.kind != "postgresql":
+        pytest.skip("NOTIFY is PostgreSQL's")
+    world.relay(name="listening", url="/listening/{slug}", notify=True, poll_interval=3600.0)
+    deaf = world.relay(name="deaf", url="/deaf/{slug}", poll_interval=3600.0)
+    for slug in ("tea", "cup"):
+        world.insert(slug)
+        until(partial(world.lists, f"listening/{slug}", "listening"))
+    assert not world.entries("deaf")
+    assert world.select("SELECT count(*) FROM sitemapd_outbox WHERE source = 'main/deaf'") == [(2,)]
+    deaf.rescan()
+    until(lambda: set(world.entries("deaf")) == {"deaf/tea", "deaf/cup"}, deaf.health)
 
 
 def test_the_outbox_holds_everything_while_redis_is_away(world: World, any_redis: RedisServer) -> None:
