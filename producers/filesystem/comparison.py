@@ -6,26 +6,29 @@ Everything is compared within SQLite, so that a million URLs take up disk and no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from producers.filesystem.cache import COLUMNS, Cache, Row, row_of
 from sitemap_store.entries import Entry
 
 _SURPLUS: Final = (
-    "FROM temp.listed AS l WHERE NOT EXISTS "
-    "(SELECT 1 FROM files AS f WHERE f.loc = l.loc AND f.loc <> '' AND f.live = 1)"
+    "FROM temp.listed AS l WHERE NOT EXISTS (SELECT 1 FROM files AS f WHERE f.loc = l.loc AND f.live = 1)"
 )
 _BESIDE: Final = (
-    f"SELECT {', '.join('f.' + name for name in COLUMNS.split(', '))}, "
-    "l.lastmod, l.changefreq, l.priority, l.ext FROM files AS f "
-    "LEFT JOIN temp.listed AS l ON l.loc = f.loc WHERE f.loc <> '' AND f.live = 1"
+    f"SELECT {', '.join('f.' + name for name in COLUMNS.split(', '))}, l.lastmod, l.ext "
+    "FROM files AS f JOIN temp.listed AS l ON l.loc = f.loc WHERE f.live = 1 AND l.lastmod <> ''"
 )
 # Only a pre-selection: whoever asks still compares, so that SQL need not know how `ext` is written.
 _MAY_DIFFER: Final = (
-    f"{_BESIDE} AND (l.loc IS NULL OR l.lastmod <> f.lastmod OR l.changefreq <> f.changefreq "
+    "SELECT f.loc, f.digest, f.lastmod, f.changefreq, f.priority, "
+    "l.lastmod, l.changefreq, l.priority, l.ext "
+    "FROM files AS f LEFT JOIN temp.listed AS l ON l.loc = f.loc WHERE f.live = 1 "
+    "AND (l.loc IS NULL OR l.lastmod <> f.lastmod OR l.changefreq <> f.changefreq "
     "OR l.priority <> f.priority OR (l.ext <> '') <> (? AND f.digest <> x'') "
     "OR (l.ext <> '' AND instr(l.ext, lower(hex(f.digest))) = 0))"
 )
+_LISTED: Final = itemgetter(*map(Entry._fields.index, ("loc", "lastmod", "changefreq", "priority", "ext")))
 
 
 class Comparison:
@@ -61,7 +64,7 @@ class Comparison:
         with self._cache.change():
             self._db.executemany(
                 "REPLACE INTO temp.listed VALUES (?, ?, ?, ?, ?)",
-                ((e.loc, e.lastmod, e.changefreq, e.priority, e.ext) for e in entries),
+                map(_LISTED, entries),
             )
         return int(self._db.execute("SELECT count(*) FROM temp.listed").fetchone()[0])
 
@@ -77,13 +80,18 @@ class Comparison:
         """How many URLs `surplus` gives."""
         return int(self._db.execute(f"SELECT count(*) {_SURPLUS}").fetchone()[0])
 
-    def beside(self) -> Iterator[tuple[Row, Entry | None]]:
-        """Every live row with what the state holds of its URL."""
-        return _pairs(self._db.execute(_BESIDE))
+    def beside(self) -> Iterator[tuple[Row, str, str]]:
+        """Every live row with the lastmod, if any, and the ext that the state holds of its URL."""
+        for *values, lastmod, ext in self._db.execute(_BESIDE):
+            yield row_of(values), lastmod, ext
 
-    def may_differ(self, *, digests: bool) -> Iterator[tuple[Row, Entry | None]]:
-        """As `beside`, without most of those that say the same; `digests`: entries carry them."""
-        return _pairs(self._db.execute(_MAY_DIFFER, (digests,)))
+    def may_differ(self, *, digests: bool) -> Iterator[Sequence[Any]]:
+        """Live rows, without most of those that the state agrees with; `digests`: it has them as ext.
+
+        Each as loc, digest, lastmod, changefreq and priority, then the state's lastmod, changefreq,
+        priority and ext, which are None when it holds nothing of the loc.
+        """
+        return self._db.execute(_MAY_DIFFER, (digests,))
 
     def listed(self, loc: str) -> Entry | None:
         """What the state holds of one URL."""
@@ -103,12 +111,3 @@ class Comparison:
             "FROM temp.dates AS d WHERE files.dir = d.dir AND files.name = d.name"
         )
         self._db.execute("DROP TABLE temp.dates")
-
-
-def _pairs(found: Iterable[Sequence[Any]]) -> Iterator[tuple[Row, Entry | None]]:
-    for *values, lastmod, changefreq, priority, ext in found:
-        row = row_of(values)
-        if lastmod is None:
-            yield row, None
-        else:
-            yield row, Entry(row.loc, lastmod, changefreq, priority, ext=ext)

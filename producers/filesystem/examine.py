@@ -15,13 +15,14 @@ import os
 import stat as st
 import unicodedata
 from collections.abc import Callable
+from functools import lru_cache
 from time import gmtime, strftime
 from typing import Final
 
-from producers.filesystem.cache import Row
-from producers.filesystem.html_head import HEAD_BYTES, leads_elsewhere
+from producers.filesystem.cache import Row, row_of
+from producers.filesystem.html_head import HEAD_BYTES, NO_HEAD, leads_elsewhere
 from producers.filesystem.mapping import Mapping
-from producers.filesystem.page import Facts, FrontMatterError, read_page
+from producers.filesystem.page import NOTHING_SAID, Facts, FrontMatterError, read_page
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
 from sitemap_store.errors import Refused
@@ -31,7 +32,7 @@ from sitemap_store.w3c import instant_ms
 _DAY_MS: Final = 86_400_000
 _PLACEHOLDERS: Final = (0, 1_000, 315_532_800_000, 499_162_500_000)
 """What packages put where a file's time was: 1970, Nix' second after it, zip's 1980, npm's 1985."""
-_LAST_MS: Final = 253_402_300_800_000  # the year 10000
+_LAST: Final = 253_402_300_800  # the year 10000
 _CHUNK: Final = 1 << 20
 DIGEST_BYTES: Final = 8
 
@@ -81,12 +82,10 @@ class Examiner:
         now: int,
     ) -> Row | None:
         """The row of a file as it is at `now` (epoch ms); None when it is gone, or no file."""
-        path = folder + b"/" + name if folder else name
-        fresh = now * 1_000_000 - found.st_ctime_ns < self._settle_ns
-        digest, facts = b"", Facts()
+        digest, facts = b"", NOTHING_SAID
         if self._reads:
             try:
-                read = self._read(root + b"/" + path, name)
+                read = self._read(root + b"/" + _joined(folder, name), name)
             except (FileNotFoundError, NotADirectoryError):
                 return None
             except OSError as error:
@@ -100,43 +99,33 @@ class Examiner:
         why, loc = facts.why, ""
         if not why:
             try:
-                loc = (
-                    self._mapping.at(facts.address)
-                    if facts.address
-                    else self._mapping.loc(folder, name, slug=facts.slug)
-                )
-                why = leads_elsewhere(facts.head, loc, self._mapping)
+                if facts.address:
+                    loc = self._mapping.at(facts.address)
+                else:
+                    loc = self._mapping.loc(folder, name, slug=facts.slug)
+                if facts.head is not NO_HEAD:
+                    why = leads_elsewhere(facts.head, loc, self._mapping)
             except Refused as refused:
                 why = "refused"
                 if old is None or old.why != why or old.digest != digest:
-                    self._report(Trouble(path, why, refused.detail, refused))
+                    self._report(Trouble(_joined(folder, name), why, refused.detail, refused))
+            if why:
+                loc = ""
         if facts.warnings and (old is None or old.digest != digest):
             for warning in facts.warnings:
-                self._report(Trouble(path, "front matter", warning))
+                self._report(Trouble(_joined(folder, name), "front matter", warning))
         if not name.isascii():
             self._tell_twin(root, folder, name)
         lastmod, changed, by = self._lastmod(folder, name, facts, found, digest, old, now)
-        loc = "" if why else loc
+        times = found.st_mtime_ns, found.st_ctime_ns
+        if now * 1_000_000 - times[1] < self._settle_ns:
+            times = times[0], 0
         opens, closes = facts.opens, facts.closes
-        return Row(
-            folder,
-            name,
-            found.st_size,
-            found.st_mtime_ns,
-            0 if fresh else found.st_ctime_ns,
-            found.st_ino,
-            digest,
-            loc,
-            why,
-            lastmod,
-            by,
-            changed,
-            facts.changefreq,
-            facts.priority,
-            opens,
-            closes,
-            int(loc != "" and opens <= now and (closes == 0 or now < closes)),
-        )
+        live = int(loc != "" and opens <= now and (closes == 0 or now < closes))
+        return row_of((
+            folder, name, found.st_size, *times, found.st_ino, digest, loc, why, lastmod, by, changed,
+            facts.changefreq, facts.priority, opens, closes, live,
+        ))  # fmt: skip
 
     def _read(self, path: bytes, name: bytes) -> tuple[bytes, Facts, os.stat_result] | None:
         # Not to hang on a pipe that took the file's place.
@@ -158,7 +147,7 @@ class Examiner:
         return digest.digest(), read_page(data[:HEAD_BYTES], name, self._source, self._zone), found
 
     def _kept(self, old: Row | None, folder: bytes, name: bytes, kind: str, detail: str) -> Row:
-        self._report(Trouble(folder + b"/" + name if folder else name, kind, detail))
+        self._report(Trouble(_joined(folder, name), kind, detail))
         # A row without times is never taken for unchanged, so that it is read as soon as may be.
         return old or Row(folder, name, 0, 0, 0, 0, b"", "", kind, "", "", 0, "", "", 0, 0, 0)
 
@@ -182,18 +171,17 @@ class Examiner:
     ) -> tuple[str, int, str]:
         """The date as it is written, its instant in epoch milliseconds, and the choice that gave it."""
         for choice in self._source.lastmod:
-            when: int | None = None
-            if choice == "front-matter":
-                text = next((date for date in facts.dates if _past(date, now)), "")
-            elif choice == "meta":
-                text = facts.modified if facts.modified and _past(facts.modified, now) else ""
-            elif choice == "git":
-                text, when = "", (self._committed(folder, name) if self._committed else 0) or None
+            if choice in ("front-matter", "meta"):
+                for text in facts.dates if choice == "front-matter" else filter(None, (facts.modified,)):
+                    changed = instant_ms(text)
+                    if changed <= now + _DAY_MS:
+                        return text, changed, choice
+                continue
+            if choice == "git":
+                when = (self._committed(folder, name) if self._committed else 0) or None
             else:
-                text, when = "", self._from_times(choice, found, digest, old, now)
-            if text:
-                return text, instant_ms(text), choice
-            if when is not None and (text := _written(when)):
+                when = self._from_times(choice, found, digest, old, now)
+            if when is not None and (text := _written(when // 1000)):
                 return text, when - when % 1000, choice
         return "", 0, ""
 
@@ -212,11 +200,12 @@ class Examiner:
         return when
 
 
-def _past(date: str, now: int) -> bool:
-    return instant_ms(date) <= now + _DAY_MS
+def _joined(folder: bytes, name: bytes) -> bytes:
+    return folder + b"/" + name if folder else name
 
 
-def _written(ms: int) -> str:
-    if not 0 <= ms < _LAST_MS:
+@lru_cache(maxsize=256)  # a deploy or a checkout gives many files one time
+def _written(seconds: int) -> str:
+    if not 0 <= seconds < _LAST:
         return ""  # a file from before 1970 has lost its date
-    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(ms // 1000))
+    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(seconds))

@@ -42,13 +42,16 @@ class Head(NamedTuple):
     modified: str = ""
 
 
+NO_HEAD: Final = Head()
+
+
 def read_head(data: bytes) -> Head:
     """Read the start of an HTML file, without its comments, up to where its body begins."""
     tags = _telling_tags(data[:FIRST_BYTES])
     if tags is None:
         tags = _telling_tags(data[:HEAD_BYTES]) if len(data) > FIRST_BYTES else ""
     if not tags:
-        return Head()
+        return NO_HEAD
     root = etree.HTML(f"<html><head>{tags}</head></html>")
     canonical = base = refresh = modified = ""
     noindex = False

@@ -128,12 +128,14 @@ class Ledger:
         if deletes:
             for loc in comparison.surplus():
                 yield self._gone(loc)
-        shared = self._cache.shared()
+        source, shared = self._source.name, self._cache.shared()
         self._tell_shared(shared[:TOLD])
         among_them = frozenset(shared).__contains__
-        for row, entry in comparison.may_differ(digests=self._by_content):
-            if not among_them(row.loc) and (entry is None or self._differs(row, entry)):
-                yield self._there(row)
+        found = comparison.may_differ(digests=self._by_content)
+        for loc, digest, lastmod, changefreq, priority, *known in found:
+            ext = self._ext(digest)
+            if known != [lastmod, changefreq, priority, ext] and not among_them(loc):
+                yield Event("add", loc, lastmod, changefreq, priority, None, source, ext)
         for loc in shared:
             row, entry = self._cache.mapped(loc)[0], comparison.listed(loc)
             if entry is None or self._differs(row, entry):
@@ -141,14 +143,12 @@ class Ledger:
 
     def _warm(self) -> None:
         def kept() -> Iterator[tuple[str, int, bytes, bytes]]:
-            for row, entry in self.comparison.beside():
-                if entry is None or not entry.lastmod:
-                    continue
-                changed = instant_ms(entry.lastmod)
-                if (row.lastmod_by == "content" and entry.ext == self._ext(row)) or (
+            for row, lastmod, ext in self.comparison.beside():
+                changed = instant_ms(lastmod)
+                if (row.lastmod_by == "content" and ext == self._ext(row.digest)) or (
                     row.lastmod_by == "mtime" and changed > row.changed
                 ):
-                    yield entry.lastmod, changed, row.dir, row.name
+                    yield lastmod, changed, row.dir, row.name
 
         self.comparison.redate(kept())
 
@@ -168,18 +168,18 @@ class Ledger:
             yield self._there(after)
 
     def _said(self, row: Row) -> tuple[str, str, str, str]:
-        return row.lastmod, row.changefreq, row.priority, self._ext(row)
+        return row.lastmod, row.changefreq, row.priority, self._ext(row.digest)
 
     def _differs(self, row: Row, entry: Entry) -> bool:
         return self._said(row) != (entry.lastmod, entry.changefreq, entry.priority, entry.ext)
 
-    def _ext(self, row: Row) -> str:
+    def _ext(self, digest: bytes) -> str:
         # So that a date that content decides outlives the cache.
-        return canonical({"digest": row.digest.hex()}) if self._by_content and row.digest else ""
+        return canonical({"digest": digest.hex()}) if self._by_content and digest else ""
 
     def _there(self, row: Row) -> Event:
         text = (row.lastmod, row.changefreq, row.priority)
-        return Event("add", row.loc, *text, source=self._source.name, ext=self._ext(row))
+        return Event("add", row.loc, *text, source=self._source.name, ext=self._ext(row.digest))
 
     def _gone(self, loc: str) -> Event:
         return Event("delete", loc, source=self._source.name)

@@ -47,7 +47,8 @@ class Mapping:
         self._index = frozenset(name.encode() for name in index_files)
         before = pieces[0].literal
         self._folder_prefix = before[: before.rindex("/") + 1]
-        self._last_folder = b"", ""
+        self._folder = b""
+        self._around: dict[bytes, list[str]] = {}
         self._rules = rules
         self._base = rules.base[:-1]
 
@@ -62,7 +63,7 @@ class Mapping:
         if name in self._index:
             if slug and folder:
                 folder = folder[: folder.rfind(b"/") + 1] + os.fsencode(slug)
-            path = self._folder_prefix + self._quoted_folder(folder)
+            path = self._folder_prefix + _quoted_folder(folder)
         else:
             path = self._page(folder, name, slug)
         if "//" in path:
@@ -83,34 +84,32 @@ class Mapping:
     def _page(self, folder: bytes, name: bytes, slug: str) -> str:
         dot = name.rfind(b".")
         stem, suffix = (name[:dot], name[dot:]) if dot > 0 else (name, b"")
+        if folder != self._folder:  # files come folder by folder
+            self._folder = folder
+            self._around.clear()
+        around = self._around.get(suffix)
+        if around is None:
+            around = self._around[suffix] = self._without_stem(folder, suffix)
+        return quoted(os.fsencode(slug) if slug else stem).join(around)
+
+    def _without_stem(self, folder: bytes, suffix: bytes) -> list[str]:
+        """The addresses of a folder's files of one suffix, cut where their stem goes."""
         strip = self._strip
         if strip is None:
             strip = self._pretty or suffix.lower() in MARKDOWN
-        if slug:
-            stem = os.fsencode(slug)
-            name = stem + suffix
-        last = stem if strip else name
-        parts = []
+        above, ending = _quoted_folder(folder), quoted(suffix)
+        parts = [""]
         for literal, field in self._pieces:
-            parts.append(literal)
-            if field == "path":
-                parts.append(self._quoted_folder(folder) + quoted(last))
-            elif field == "stem":
-                parts.append(quoted(stem))
-            elif field == "dir":
-                parts.append(self._quoted_folder(folder)[:-1])
-            elif field == "name":
-                parts.append(quoted(name))
+            parts[-1] += literal
+            if field == "dir":
+                parts[-1] += above[:-1]
             elif field == "ext":
-                parts.append(quoted(suffix[1:]))
-        return "".join(parts)
-
-    def _quoted_folder(self, folder: bytes) -> str:
-        if not folder:
-            return ""
-        if folder != self._last_folder[0]:  # files come folder by folder
-            self._last_folder = folder, quoted(folder) + "/"
-        return self._last_folder[1]
+                parts[-1] += quoted(suffix[1:])
+            elif field is not None:
+                if field == "path":
+                    parts[-1] += above
+                parts.append("" if field == "stem" or (field == "path" and strip) else ending)
+        return parts
 
 
 def quoted(path: bytes) -> str:
@@ -118,6 +117,10 @@ def quoted(path: bytes) -> str:
     if _PLAIN.fullmatch(path):
         return path.decode("ascii")
     return "/".join(map(quote_segment, path.split(b"/")))
+
+
+def _quoted_folder(folder: bytes) -> str:
+    return quoted(folder) + "/" if folder else ""
 
 
 class _Piece(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from producers.filesystem.dates import date_text, instant
 from producers.filesystem.front_matter import FrontMatterError, front_matter, plain
-from producers.filesystem.html_head import Head, read_head, words
+from producers.filesystem.html_head import NO_HEAD, Head, read_head, words
 from producers.filesystem.source import FilesystemSource
 from sitemap_store.errors import Refused
 from sitemap_store.values import check_changefreq, check_priority
@@ -37,18 +37,22 @@ class Facts(NamedTuple):
     closes: int = 0
     address: str = ""
     slug: str = ""
-    head: Head = Head()
+    head: Head = NO_HEAD
     warnings: tuple[str, ...] = ()
     """What could not be made sense of, in sentences."""
+
+
+NOTHING_SAID: Final = Facts()
 
 
 def read_page(data: bytes, name: bytes, source: FilesystemSource, zone: str | None) -> Facts:
     """The facts in a file's bytes (its start is enough). Raises FrontMatterError."""
     fields = front_matter(data) if source.front_matter else {}
-    facts = _from_fields(fields, source, zone) if fields else Facts()
+    facts = _from_fields(fields, source, zone) if fields else NOTHING_SAID
     if source.html_head and name.lower().endswith(HTML):
         head = read_head(data)
-        facts = facts._replace(head=head, modified=date_text(head.modified, zone))
+        if head is not NO_HEAD:
+            facts = facts._replace(head=head, modified=date_text(head.modified, zone))
     return facts
 
 
@@ -135,4 +139,4 @@ def _slug(fields: Fields[str, object]) -> str:
     return slug if slug.startswith("/") else slug.rstrip("/")
 
 
-__all__ = ["Facts", "FrontMatterError", "read_page"]
+__all__ = ["NOTHING_SAID", "Facts", "FrontMatterError", "read_page"]

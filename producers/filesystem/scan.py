@@ -139,7 +139,7 @@ class Scanner:
                 and self._selection.is_page(folder, name)
                 and self._selection.reaches(folder)
             ):
-                row = self._examine(folder, name, found, old)
+                row = self._examiner.examine(self._root, folder, name, found, old, self._clock())
             if row is not None:
                 rows.append(row)
                 before.append(old)
@@ -197,12 +197,12 @@ class Scanner:
         before: list[Row | None],
     ) -> list[Row]:
         known = self._cache.folder(folder)
-        unchanged = self._examiner.unchanged
+        examine, unchanged, clock = self._examiner.examine, self._examiner.unchanged, self._clock
         for name, found in files:
             old = known.pop(name, None)
             if old is not None and unchanged(old, found):
                 continue
-            row = self._examine(folder, name, found, old)
+            row = examine(self._root, folder, name, found, old, clock())
             if row is None:
                 if old is not None:
                     known[name] = old
@@ -210,9 +210,6 @@ class Scanner:
                 rows.append(row)
                 before.append(old)
         return list(known.values())
-
-    def _examine(self, folder: bytes, name: bytes, found: os.stat_result, old: Row | None) -> Row | None:
-        return self._examiner.examine(self._root, folder, name, found, old, self._clock())
 
     def _flush(self, rows: list[Row], before: list[Row | None], *, send: bool) -> None:
         if send:

@@ -65,13 +65,14 @@ class Selection:
 
     def is_page(self, folder: bytes, name: bytes) -> bool:
         """Whether the file is a page, given that its folder is entered."""
-        if self._suffixes is not None and not name.endswith(self._suffixes):
+        if self._suffixes is None:
+            if not self._include.match_file(_text(folder, name)):
+                return False
+        elif not name.endswith(self._suffixes):
             return False
-        if never_a_page(name):
+        if _NEVER.fullmatch(name):
             return False
-        if self._suffixes is None and not self._include.match_file(_text(folder, name)):
-            return False
-        return not self._left_out(folder, name, "")
+        return not (self._ignores or self._exclude) or not self._left_out(folder, name, "")
 
     def enters(self, folder: bytes, name: bytes) -> bool:
         """Whether the folder `name` in `folder` is entered, given that `folder` is."""

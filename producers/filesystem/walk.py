@@ -52,10 +52,8 @@ def walk(
         except OSError as error:
             yield Listed(folder, files, error)
             continue
-        text = None
-        if any(entry.name == IGNORE_FILE for entry in entries):
-            text = read_small(path + b"/" + IGNORE_FILE)
-        selection.set_ignore(folder, text)
+        ignores = IGNORE_FILE in [entry.name for entry in entries]
+        selection.set_ignore(folder, read_small(path + b"/" + IGNORE_FILE) if ignores else None)
         above: set[tuple[int, int]] | None = None
         for entry in entries:
             name = entry.name
