@@ -6,11 +6,13 @@ trigger runs with the rights of who made it, and its handler lets the applicatio
 
 from __future__ import annotations
 
-from producers.database.dialect import Dialect
-from producers.database.shape import OUTBOX, SOURCES, URLS, Column, Shape, Table
-from producers.database.triggers import MARK, Plan, about_row, literal, name_of, plan
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-_EVENTS = ("insert", "update", "delete")
+from producers.database.dialect import Dialect
+from producers.database.row_triggers import EVENTS, body
+from producers.database.shape import OUTBOX, SOURCES, URLS, Column, Shape, Table
+from producers.database.triggers import MARK, Plan, literal, name_of, plan
 
 
 def build(dialect: Dialect, shape: Shape) -> Plan:
@@ -18,14 +20,15 @@ def build(dialect: Dialect, shape: Shape) -> Plan:
     create: list[str] = []
     drop: list[str] = []
     triggers: list[tuple[Table, str]] = []
+    words = _Words(dialect)
     tables = [(None, shape.table)] if shape.table is not None else list(shape.feeds.items())
     for feed, table in tables:
-        for event in _EVENTS:
+        for event in EVENTS:
             trigger = f"{name_of(shape, table)}_{event}"
             name = f"{dialect.quote(table.schema)}.{dialect.quote(trigger)}"
-            body = _row(dialect, shape, table, event) if feed is None else _link(dialect, shape, feed, event)
+            does = body(dialect, shape, feed, table, event, words)
             create.append(f"DROP TRIGGER IF EXISTS {name}")
-            create.append(_trigger(dialect, shape, table, name, event, body))
+            create.append(_trigger(dialect, shape, table, name, event, does))
             drop.append(f"DROP TRIGGER IF EXISTS {name}")
             triggers.append((table, trigger))
     return plan(
@@ -79,7 +82,7 @@ def _grants(dialect: Dialect, shape: Shape) -> list[str]:
     ]
 
 
-def _trigger(dialect: Dialect, shape: Shape, table: Table, name: str, event: str, body: str) -> str:
+def _trigger(dialect: Dialect, shape: Shape, table: Table, name: str, event: str, does: str) -> str:
     return (
         f"CREATE TRIGGER {name} AFTER {event.upper()} ON {dialect.qualified(table)} FOR EACH ROW\n"
         f"BEGIN\n"
@@ -91,79 +94,37 @@ def _trigger(dialect: Dialect, shape: Shape, table: Table, name: str, event: str
         "        DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;\n"
         f"        INSERT INTO {dialect.outbox} (source, kind) VALUES ({literal(shape.label)}, 'failed');\n"
         "    END;\n"
-        f"{body}"
+        f"{does}"
         "END"
     )
 
 
-def _row(dialect: Dialect, shape: Shape, table: Table, event: str) -> str:
-    label, outbox = literal(shape.label), dialect.outbox
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """Statements that a condition guards: an INSERT … SELECT would lock the outbox's counter for longer."""
 
-    def address(row: str) -> str:
-        pairs = ", ".join(
-            f"{literal(column.name)}, {dialect.text(column, row + '.')}" for column in shape.url_columns
-        )
-        return f"JSON_OBJECT({pairs})"
+    dialect: Dialect
 
-    if event != "update":
-        row, field = ("NEW", "new") if event == "insert" else ("OLD", "old")
+    def note(self, condition: str, columns: Mapping[str, str], was_and_now: tuple[str, str] | None) -> str:
+        """IF … THEN INSERT."""
+        known = ""
+        if was_and_now is not None:
+            was, now = was_and_now
+            known = f"    SET sitemapd_was = {was}, sitemapd_now = {now};\n"
         return (
-            f"    IF {_listed(dialect, shape, table, row)} THEN\n"
-            f"        INSERT INTO {outbox} (source, {field}) VALUES ({label}, {address(row)});\n"
+            f"{known}    IF {condition} THEN\n"
+            f"        INSERT INTO {self.dialect.outbox} ({', '.join(columns)}) VALUES\n"
+            f"            ({', '.join(columns.values())});\n"
             "    END IF;\n"
         )
-    unlike = _unlike(dialect, shape.read_columns)
-    moved = _unlike(dialect, shape.url_columns)
-    was, now = (_listed(dialect, shape, table, row) for row in ("OLD", "NEW"))
-    return (
-        f"    SET sitemapd_was = {was}, sitemapd_now = {now};\n"
-        f"    IF sitemapd_was <> sitemapd_now OR sitemapd_now AND ({unlike}) THEN\n"
-        f"        INSERT INTO {outbox} (source, old, new) VALUES ({label},\n"
-        f"            IF(sitemapd_was AND (NOT sitemapd_now OR {moved}), {address('OLD')}, NULL),\n"
-        f"            IF(sitemapd_now, {address('NEW')}, NULL));\n"
-        "    END IF;\n"
-    )
 
+    def value(self, row: str, column: Column) -> str:
+        """As the relay reads it."""
+        return self.dialect.text(column, f"{row}.")
 
-def _link(dialect: Dialect, shape: Shape, feed: str, event: str) -> str:
-    given = shape.source.feeds[feed]
-    label, outbox, column = literal(shape.label), dialect.outbox, dialect.quote(given.column)
-
-    def link(row: str) -> str:
-        text = f"CAST({row}.{column} AS CHAR CHARACTER SET utf8mb4)"
-        return f"IF({row}.{column} IS NULL, NULL, JSON_OBJECT({literal(feed)}, {text}))"
-
-    if event != "update":
-        row, field = ("NEW", "new") if event == "insert" else ("OLD", "old")
-        return f"    INSERT INTO {outbox} (source, {field}) VALUES ({label}, {link(row)});\n"
-    watched = [Column(name, "text", "") for name in dict.fromkeys((given.column, *given.watch))]
-    return (
-        f"    IF {_unlike(dialect, watched)} THEN\n"
-        f"        INSERT INTO {outbox} (source, old, new) VALUES ({label}, {link('OLD')}, {link('NEW')});\n"
-        "    END IF;\n"
-    )
-
-
-def _listed(dialect: Dialect, shape: Shape, table: Table, row: str) -> str:
-    """Whether a row is published: its columns as a table of one row, for the condition to look at."""
-    if not shape.source.where:
-        return "TRUE"
-    direct = about_row(shape.source.where, row, list(shape.columns), table.name, dialect.quote)
-    if direct is not None:
-        return f"(({direct}) IS TRUE)"
-    columns = ", ".join(f"{row}.{dialect.quote(name)} AS {dialect.quote(name)}" for name in shape.columns)
-    return (
-        f"EXISTS (SELECT 1 FROM (SELECT {columns}) AS {dialect.quote(table.name)} "
-        f"WHERE ({shape.source.where}) IS TRUE)"
-    )
-
-
-def _unlike(dialect: Dialect, columns: tuple[Column, ...] | list[Column]) -> str:
-    """Whether one of the columns changed; bytes are compared, since collations call unlike texts equal."""
-
-    def value(row: str, column: Column) -> str:
-        quoted = f"{row}.{dialect.quote(column.name)}"
-        return f"CAST({quoted} AS BINARY)" if column.kind == "text" else quoted
-
-    unique = {column.name: column for column in columns}
-    return " OR ".join(f"NOT {value('OLD', each)} <=> {value('NEW', each)}" for each in unique.values())
+    def changed(self, column: Column) -> str:
+        """NULL equals NULL."""
+        old, new = (f"{row}.{self.dialect.quote(column.name)}" for row in ("OLD", "NEW"))
+        if column.kind == "text":
+            old, new = f"CAST({old} AS BINARY)", f"CAST({new} AS BINARY)"
+        return f"NOT {old} <=> {new}"

@@ -70,7 +70,7 @@ def test_a_row_without_a_slug_has_no_url_until_it_is_filled(world: World) -> Non
     relay = world.relay()
     world.insert(None, "tea")
     world.becomes("p/tea")
-    assert relay.health()["without_url"] == 1
+    until(lambda: relay.health()["without_url"] == 1, relay.health)
     world.run("UPDATE products SET slug = 'cup' WHERE slug IS NULL")
     world.becomes("p/tea", "p/cup")
 
