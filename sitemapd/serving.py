@@ -10,13 +10,15 @@ from starlette.routing import BaseRoute
 
 from sitemapd.api import push_routes, tokens
 from sitemapd.build import Parts
+from sitemapd.memory import ease_collector
 from sitemapd.web.application import Health, ServedSite, application
 
 log = logging.getLogger(__name__)
 
 
 def served(parts: Parts, health: Health) -> Starlette:
-    """The application for all sites. Raises BadSetting."""
+    """The application for all sites, in a process that is made fit to serve it. Raises BadSetting."""
+    ease_collector()
     known = tokens(parts)
     sites = {
         name: ServedSite(

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -30,8 +31,10 @@ from sitemapd.web.feed import Feed
 from sitemapd.web.files import CACHE, HEADERS, Files, missing
 from sitemapd.web.metrics import StateCollector
 from sitemapd.web.page import FORM_MAX, SECURITY, Page
+from sitemapd.web.shortcut import Shortcut
 from sitemapd.web.views import Views
 
+API: Final = "/v1/"
 ASSETS: Final = {"style.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 Health = Callable[[], tuple[bool, Mapping[str, object]]]
@@ -70,7 +73,8 @@ def application(
             Route("/", served.home),
             Route("/{name}", served.top),
             Route("/{site}/{name}", served.below),
-        ]
+        ],
+        middleware=[Middleware(Shortcut, routes=api, prefix=API)],
     )
     app.router.redirect_slashes = False  # a file's name has one spelling
     app.state.closing = closing

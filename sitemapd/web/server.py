@@ -2,65 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
+from typing import Literal
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sitemap_store.errors import BadSetting
+from sitemapd.web.protocol import Patient
 
-HEADER_S = 10.0
-"""How long a client may take for a request's line and headers."""
+LOOP: Literal["auto", "asyncio"] = "auto"
+"""uvloop where it is installed (the extra `fast`), else asyncio's own."""
 IDLE_S = 5
 CONNECTIONS = 500
 """Connections at a time; requests on further ones are answered 503 at once."""
 GRACE_S = 3
-
-
-class PatientOnce(H11Protocol):
-    """Ends connections whose request does not begin: uvicorn by itself waits for ever for headers."""
-
-    _late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Give the first request its time."""
-        assert isinstance(transport, asyncio.Transport)
-        super().connection_made(transport)
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        """Take what came, and stop the clock once a request's headers are complete."""
-        super().data_received(data)
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
-        super().connection_lost(exc)
-        self._unwatch()
-
-    def _watch(self) -> None:
-        if self.transport.is_closing() or self._busy():
-            self._unwatch()
-        elif self._late is None:
-            self._late = self.loop.call_later(HEADER_S, self._end)
-
-    def _unwatch(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
-
-    def _end(self) -> None:
-        self._late = None
-        if not self.transport.is_closing() and not self._busy():
-            self.transport.close()
-
-    def _busy(self) -> bool:
-        """Whether a request is in hand."""
-        cycle = getattr(self, "cycle", None)
-        return cycle is not None and not cycle.response_complete
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -90,7 +47,8 @@ class Server:
         self._app = app
         config = uvicorn.Config(
             app,
-            http=PatientOnce,
+            http=Patient,
+            loop=LOOP,
             log_config=None,
             access_log=False,
             server_header=False,

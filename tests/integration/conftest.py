@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import redis
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sitemap_store.site import Site
+from sitemapd.web import protocol, server
+from tests.needs import require
 from tests.world import World
 
 
@@ -17,6 +21,19 @@ def client(redis_url: str) -> Iterator[redis.Redis]:
     """A connection to an emptied server."""
     with redis.Redis.from_url(redis_url) as found:
         yield found
+
+
+@pytest.fixture(scope="module", params=["h11", "httptools"])
+def parser(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Make servers read HTTP by one parser and then by the other; asyncio's own loop goes with h11."""
+    chosen: str = request.param
+    with pytest.MonkeyPatch.context() as patch:
+        if chosen == "h11":
+            patch.setattr(protocol, "SPEAKS", H11Protocol)
+            patch.setattr(server, "LOOP", "asyncio")
+        else:
+            require(find_spec("httptools"), "httptools is not installed: install the extra `fast`")
+        yield chosen
 
 
 @pytest.fixture

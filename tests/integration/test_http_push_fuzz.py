@@ -34,7 +34,7 @@ QUICK = Caps(wait=0.5, grace=1.0, pace=1_000_000, body=8 * MIB, sync=8 * MIB)
 
 
 @pytest.fixture(scope="module")
-def world(any_redis: RedisServer) -> Iterator[HttpWorld]:
+def world(any_redis: RedisServer, parser: str) -> Iterator[HttpWorld]:
     """Give one server for all of the module: whatever it is sent, it must go on."""
     any_redis.flush()
     world = HttpWorld(any_redis.url, caps=QUICK)
@@ -176,7 +176,7 @@ def test_any_bytes_on_the_wire_are_survived(world: HttpWorld, sent: bytes) -> No
 
 
 @pytest.fixture(scope="module")
-def api(any_redis: RedisServer) -> Iterator[HttpWorld]:
+def api(any_redis: RedisServer, parser: str) -> Iterator[HttpWorld]:
     """Give a server with a token, for schemathesis."""
     world = HttpWorld(any_redis.url, tokens=(token(),), caps=QUICK)
     yield world

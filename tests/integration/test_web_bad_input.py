@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from sitemapd.web import server
+from sitemapd.web import protocol
 from tests.integration.web_site import Web, add, made_token, publish, served_site, serving
 from tests.redis_server import RedisServer
 from tests.world import World, make_site
@@ -29,7 +29,7 @@ def world(any_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture(scope="module")
-def web(world: World) -> Iterator[Web]:
+def web(world: World, parser: str) -> Iterator[Web]:
     """Give its server, with a token."""
     with serving({"shop": served_site(world, made_token()[1])}) as web:
         yield web
@@ -55,10 +55,10 @@ def _goes_on(web: Web) -> Iterator[None]:
         (b"GET /static/..%2fpage.py HTTP/1.1", b"404"),
         (b"GET /.sitemapd HTTP/1.1", b"404"),
         (b"GET /sites/shop%0d%0aX-Y:z HTTP/1.1", b"404"),
-        (b"GET http://[::1/sitemap.xml HTTP/1.1", b"404"),
-        (b"GET sitemap.xml HTTP/1.1", b"404"),
+        (b"GET http://[::1/sitemap.xml HTTP/1.1", b"40"),  # 404, or 400 where addresses are taken apart
+        (b"GET sitemap.xml HTTP/1.1", b"40"),
         (b"GET /sitemap\0.xml HTTP/1.1", b"400"),
-        (b"BREW /sitemap.xml HTTP/1.1", b"405"),
+        (b"BREW /sitemap.xml HTTP/1.1", b"40"),  # 405, or 400 where methods are known by name
         (b"nonsense", b"400"),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_strange_request_leads_nowhere(web: Web, request_line: bytes, status: 
     """Whatever the path, no other file is read, and no header is smuggled into the answer."""
     answer = web.raw(request_line + b"\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     head = answer.partition(b"\r\n\r\n")[0]
-    assert head.split(b" ")[1] == status, head
+    assert head.split(b" ")[1].startswith(status), head
     assert b"root:" not in answer
     assert b"\r\nX-Y" not in head
 
@@ -129,7 +129,7 @@ def test_a_login_form_has_a_bound(web: Web) -> None:
 
 def test_headers_that_never_end_are_cut_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection whose request does not begin, or trickles, is closed; one with a request is not."""
-    monkeypatch.setattr(server, "HEADER_S", 0.3)
+    monkeypatch.setattr(protocol, "HEADER_S", 0.3)
     with serving({"shop": served_site(world)}) as web:
         for begun in (b"", b"GET / HT", b"GET /sitemap.xml HTTP/1.1\r\nHost: localhost\r\nX: "):
             with web.connect() as wire:
