@@ -29,7 +29,7 @@ PREFIX: Final = "smd_"
 _HASH: Final = "sha256:"
 _HEX: Final = 64
 _USUAL: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
+_FORWARDED: Final = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,10 +122,13 @@ class Gate:
 
 def local(request: HTTPConnection) -> bool:
     """Whether a request comes from this machine, to this machine, by no proxy."""
-    headers = request.headers
-    if request.client is None or any(name in headers for name in _FORWARDED):
-        return False
-    return _loopback(request.client.host) and _loopback(_host(headers.get("host", "")))
+    peer, host = request.scope.get("client"), None
+    for name, value in request.scope["headers"]:
+        if name in _FORWARDED:
+            return False
+        if name == b"host" and host is None:
+            host = value.decode("latin-1")
+    return peer is not None and _loopback(peer[0]) and _loopback(_host(host or ""))
 
 
 def _loopback(host: str) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from producers.http.body import Body, Caps
 from producers.http.problem import Problem, unavailable
@@ -16,44 +16,70 @@ from sitemap_store.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
-HEADERS: Final[Mapping[str, str]] = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "X-Robots-Tag": "noindex",
-}
-
-Work = Callable[[Request, Body], Awaitable[Response]]
-Handler = Callable[[Request], Awaitable[Response]]
+HEADERS: Final = (
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-robots-tag", b"noindex"),
+)
 
 
-def answer(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+class Answer(NamedTuple):
     """A JSON answer."""
-    text = json.dumps(body, separators=(",", ":")).encode() + b"\n"
-    return Response(text, status, {**HEADERS, **(headers or {})}, "application/json")
+
+    text: bytes
+    status: int = 200
+    headers: Mapping[str, str] = {}
+
+    async def send(self, send: Send) -> None:
+        """Send it, by ASGI."""
+        headers = [*HEADERS, (b"content-length", b"%d" % len(self.text))]
+        if self.headers:
+            headers += [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.text})
 
 
-def endpoint(work: Work, caps: Caps) -> Handler:
-    """A handler whose errors become answers: `{"rule", "detail"}`, and what was accepted before, if any."""
+Work = Callable[[Request, Body], Awaitable[Answer]]
 
-    async def handle(request: Request) -> Response:
-        body = Body(request, caps)
+
+def answer(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+    """The answer that says this."""
+    return Answer(json.dumps(body, separators=(",", ":")).encode() + b"\n", status, headers or {})
+
+
+class Endpoint:
+    """Work as an ASGI application, whose errors become answers.
+
+    They are `{"rule", "detail"}`, and what was accepted before, if any. Plain ASGI, as what a framework
+    does around a handler would take longer than storing an event.
+    """
+
+    def __init__(self, work: Work, caps: Caps) -> None:
+        self._work = work
+        self._caps = caps
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope, receive)
+        body = Body(request, self._caps)
         try:
-            return await work(request, body)
+            done = await self._work(request, body)
         except Problem as error:
-            problem = error
+            done = await self._refusal(request, body, error)
         except Unavailable as error:
-            problem = unavailable(f"{error}.")
+            done = await self._refusal(request, body, unavailable(f"{error}."))
+        await done.send(send)
+
+    async def _refusal(self, request: Request, body: Body, problem: Problem) -> Answer:
         if request.method != "GET" or problem.status != 404:
             _note(request, problem)
-        headers = dict(problem.headers)
+        headers = problem.headers
         if not body.finished:
             await body.drain()
-            headers["Connection"] = "close"
-        return answer(
-            {"rule": problem.rule, "detail": problem.detail, **problem.more}, problem.status, headers
-        )
-
-    return handle
+            headers = {**headers, "Connection": "close"}
+        said = {"rule": problem.rule, "detail": problem.detail, **problem.more}
+        return answer(said, problem.status, headers)
 
 
 def _note(request: Request, problem: Problem) -> None:

@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from producers.http.access import Gate, Token
-from producers.http.answer import answer, endpoint
+from producers.http.answer import Answer, Endpoint, answer
 from producers.http.body import Body, Caps
 from producers.http.events import post_events
 from producers.http.hooks import Webhook, post_webhook
@@ -56,12 +55,12 @@ def routes(
     api = _Api(sites, gate, status, caps or Caps())
     site = "/v1/sites/{site}"
     return [
-        Route(f"{site}/events", endpoint(api.events, api.caps), methods=["POST"]),
-        Route(f"{site}/sources/{{source}}", endpoint(api.source, api.caps), methods=["PUT"]),
-        Route(f"{site}/webhooks/{{webhook}}", endpoint(api.webhook, api.caps), methods=["POST"]),
-        Route(f"{site}/urls", endpoint(api.url, api.caps), methods=["GET"]),
-        Route("/v1/status", endpoint(api.status, api.caps), methods=["GET"]),
-        Route("/v1/openapi.json", endpoint(api.openapi, api.caps), methods=["GET"]),
+        Route(f"{site}/events", Endpoint(api.events, api.caps), methods=["POST"]),
+        Route(f"{site}/sources/{{source}}", Endpoint(api.source, api.caps), methods=["PUT"]),
+        Route(f"{site}/webhooks/{{webhook}}", Endpoint(api.webhook, api.caps), methods=["POST"]),
+        Route(f"{site}/urls", Endpoint(api.url, api.caps), methods=["GET"]),
+        Route("/v1/status", Endpoint(api.status, api.caps), methods=["GET"]),
+        Route("/v1/openapi.json", Endpoint(api.openapi, api.caps), methods=["GET"]),
     ]
 
 
@@ -77,12 +76,12 @@ class _Api:
             for name, site in sites.items()
         }
 
-    async def events(self, request: Request, body: Body) -> Response:
+    async def events(self, request: Request, body: Body) -> Answer:
         site = request.path_params["site"]
         token = self._gate.admit(request, site)
         return await post_events(request, body, token, self._intakes[site], self.caps)
 
-    async def source(self, request: Request, body: Body) -> Response:
+    async def source(self, request: Request, body: Body) -> Answer:
         site, source = request.path_params["site"], request.path_params["source"]
         token = self._gate.admit(request, site)
         try:
@@ -92,20 +91,20 @@ class _Api:
         sync = self._sources[site].put
         return await sync(request, body, token, source, self._intakes[site], self.caps)
 
-    async def webhook(self, request: Request, body: Body) -> Response:
+    async def webhook(self, request: Request, body: Body) -> Answer:
         site = request.path_params["site"]
         if site not in self._webhooks:
             self._gate.admit(request, site)
         hook = self._webhooks[site].get(request.path_params["webhook"])
         return await post_webhook(request, body, self._gate, site, hook, self._intakes[site], self.caps)
 
-    async def url(self, request: Request, body: Body) -> Response:
+    async def url(self, request: Request, body: Body) -> Answer:
         site = request.path_params["site"]
         self._gate.admit(request, site)
         return await get_url(request, self._intakes[site])
 
-    async def status(self, request: Request, body: Body) -> Response:
+    async def status(self, request: Request, body: Body) -> Answer:
         return await get_status(request, self._gate, self._intakes, self._status)
 
-    async def openapi(self, request: Request, body: Body) -> Response:
+    async def openapi(self, request: Request, body: Body) -> Answer:
         return answer(document())

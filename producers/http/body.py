@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from producers.http.problem import Problem
 
@@ -47,21 +47,27 @@ class Body:
     """One request's body. Its methods raise Problem (400, 408, 413, 415)."""
 
     def __init__(self, request: Request, caps: Caps) -> None:
-        self._request = request
+        self._receive = request.receive
         self._caps = caps
-        self._stream: AsyncIterator[bytes] | None = None
-        length = request.headers.get("content-length", "")
-        chunked = "transfer-encoding" in request.headers
+        headers = dict(request.scope["headers"])
+        length = headers.get(b"content-length", b"").decode("latin-1")
+        chunked = b"transfer-encoding" in headers
         self._length = int(length) if length.isdecimal() and not chunked else None
         """How long it is, when that is known; uvicorn holds the client to it."""
+        self._encoding = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
+        self._expected = b"expect" in headers
+        self._taken = 0
         self.finished = not (length or chunked) or self._length == 0
         """Whether nothing of it is left to read."""
+
+    @property
+    def short(self) -> bool:
+        """Whether it is known to fit into one piece: most bodies are one event."""
+        return self._length is not None and self._length <= PIECE and not self._encoding
 
     async def pieces(self, cap: int) -> AsyncIterator[bytes]:
         """The plain bytes, `cap` of them at the most."""
         inflate = self._inflater()
-        if self._length is not None and self._length > cap:
-            raise _too_large(cap)
         plain = 0
         async for gathered in self._gathered(cap):
             for number, piece in enumerate(inflate.feed(gathered) if inflate else (gathered,)):
@@ -76,60 +82,65 @@ class Body:
 
     async def whole(self, cap: int) -> bytes:
         """All of it, `cap` bytes at the most."""
-        return b"".join([piece async for piece in self.pieces(cap)])
+        if not self.short:
+            return b"".join([piece async for piece in self.pieces(cap)])
+        begin, text = asyncio.get_running_loop().time(), b""
+        while not self.finished:
+            text += await self._next(begin, cap)
+        return text
 
     async def drain(self) -> None:
         """Take in a little of what is left, so that the answer reaches a client that is still sending."""
-        if self.finished or "expect" in self._request.headers:
+        if self._expected:
             return
-        taken = 0
+        most = self._taken + _DRAINED
         try:
             async with asyncio.timeout(_DRAIN_S):
-                async for piece in self._pieces():
-                    taken += len(piece)
-                    if taken > _DRAINED:
-                        return
-        except (TimeoutError, ClientDisconnect, RuntimeError):
+                while not self.finished and self._taken <= most:
+                    await self._message()
+        except (TimeoutError, Problem):
             return
 
-    def _pieces(self) -> AsyncIterator[bytes]:
-        if self._stream is None:
-            self._stream = self._request.stream()
-        return self._stream
-
     async def _gathered(self, cap: int) -> AsyncIterator[bytes]:
-        caps, clock = self._caps, asyncio.get_running_loop().time
-        start, taken = clock(), 0
+        begin = asyncio.get_running_loop().time()
         gathered = bytearray()
-        stream = self._pieces()
-        while taken != self._length:
-            latest = start + caps.grace + taken / caps.pace
-            try:
-                async with asyncio.timeout_at(min(latest, clock() + caps.wait)):
-                    piece = await anext(stream, None)
-            except TimeoutError:
-                raise Problem(408, "slow", "The body came too slowly.") from None
-            except ClientDisconnect:
-                self.finished = True
-                raise Problem(400, "disconnected", "The client went away before the body's end.") from None
-            if piece is None:
-                break
-            taken += len(piece)
-            if taken > cap:
-                raise _too_large(cap)
-            gathered += piece
+        while not self.finished:
+            gathered += await self._next(begin, cap)
             if len(gathered) >= _GATHERED:
                 yield bytes(gathered)
                 gathered.clear()
-        self.finished = True
         if gathered:
             yield bytes(gathered)
 
+    async def _next(self, begin: float, cap: int) -> bytes:
+        """What comes next, of a body that began at a time of the loop; empty, perhaps, at its end."""
+        if (self._length or self._taken) > cap:
+            raise _too_large(cap)
+        caps = self._caps
+        latest = begin + caps.grace + self._taken / caps.pace
+        try:
+            async with asyncio.timeout_at(min(latest, asyncio.get_running_loop().time() + caps.wait)):
+                piece = await self._message()
+        except TimeoutError:
+            raise Problem(408, "slow", "The body came too slowly.") from None
+        if self._taken > cap:
+            raise _too_large(cap)
+        return piece
+
+    async def _message(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            self.finished = True
+            raise Problem(400, "disconnected", "The client went away before the body's end.")
+        piece: bytes = message.get("body", b"")
+        self._taken += len(piece)
+        self.finished = not message.get("more_body", False) or self._taken == self._length
+        return piece
+
     def _inflater(self) -> _Inflater | None:
-        encoding = self._request.headers.get("content-encoding", "").strip().lower()
-        if encoding in ("", "identity"):
+        if self._encoding in ("", "identity"):
             return None
-        if encoding in ("gzip", "x-gzip"):
+        if self._encoding in ("gzip", "x-gzip"):
             return _Inflater()
         raise Problem(415, "encoding", "The Content-Encoding may be gzip, or none.")
 

@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import zlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import Response
 
 from producers.http.access import Token
-from producers.http.answer import answer
-from producers.http.batch import Checked, Speaker, batches, look_at
+from producers.http.answer import Answer, answer
+from producers.http.batch import Speaker, batches
 from producers.http.body import Body, Caps
 from producers.http.intake import Intake
-from producers.http.outcome import Outcome
-from producers.http.parse import Raw, splitter
 from producers.http.problem import Problem
+from producers.http.splitter import splitter
+from producers.http.taking import Taking
 from sitemap_store.errors import Refused
-from sitemap_store.events import Event
 from sitemap_store.once import Once
 from sitemap_store.wire import check_source
 
-INLINE: Final = 20
-"""Events up to which a batch is checked at once; more are, in a thread."""
 
-
-async def post_events(request: Request, body: Body, token: Token, intake: Intake, caps: Caps) -> Response:
+async def post_events(request: Request, body: Body, token: Token, intake: Intake, caps: Caps) -> Answer:
     """Take events in; the answer comes after they are in Redis. Raises Problem."""
-    source = request.query_params.get("source")
+    source = request.query_params.get("source") if request.scope["query_string"] else None
     who = Speaker(token, speaks_for(token, source))
     split = splitter(request.headers.get("content-type"))
     key = request.headers.get("idempotency-key")
-    outcome = Outcome()
+    taking = Taking(intake, who)
     if key is None:
-        await take_in(batches(body.pieces(caps.body), split), intake, who, outcome, strict=split.strict)
-        return answer(outcome.body(), outcome.status)
+        if body.short:
+            await taking.take_short(body.whole(caps.body), split)
+        else:
+            await taking.take_all(batches(body.pieces(caps.body), split))
+        return taking.outcome.answer()
 
     print_ = hashlib.blake2b(request.url.query.encode(), digest_size=8)
     once = Once(intake.sink.store, "events", token.name, _checked_key(key))
@@ -53,49 +49,17 @@ async def post_events(request: Request, body: Body, token: Token, intake: Intake
             pass
         return _again(taken.answer, print_.hexdigest())
     if taken.state == "again":
-        who = who._replace(since=taken.first)
+        taking.who = who._replace(since=taken.first)
     try:
-        await take_in(batches(pieces, split), intake, who, outcome, strict=split.strict)
+        await taking.take_all(batches(pieces, split))
     except Problem:
         await intake.run(partial(once.release, taken.first))
         raise
+    outcome = taking.outcome
     text = json.dumps(outcome.body(), separators=(",", ":")).encode()
     kept = b"%d %s " % (outcome.status, print_.hexdigest().encode()) + zlib.compress(text)
     await intake.run(partial(once.done, kept))
-    return answer(outcome.body(), outcome.status)
-
-
-async def take_in(
-    raw: AsyncIterator[list[Raw]], intake: Intake, who: Speaker, outcome: Outcome, *, strict: bool
-) -> None:
-    """Check and append batches. A Problem that it raises says what was accepted before."""
-    try:
-        async for batch in raw:
-            now = await intake.look()
-            look: partial[Checked] = partial(look_at, batch, intake.sink.store.site, now, who, strict=strict)
-            checked = look() if len(batch) <= INLINE else await asyncio.to_thread(look)
-            await append(checked.events, checked.refused, intake, who.source, outcome)
-            outcome.warn(checked.warnings)
-    except Problem as problem:
-        problem.more |= outcome.body()
-        raise
-
-
-async def append(
-    events: Sequence[Event],
-    refused: Sequence[tuple[int, Refused]],
-    intake: Intake,
-    source: str | None,
-    outcome: Outcome,
-) -> None:
-    """Append checked events and keep the refusals. Raises Problem (503)."""
-    if events:
-        await intake.send(events)
-        outcome.accepted += len(events)
-    for line, error in refused:
-        outcome.refuse(line, error)
-    if refused:
-        await intake.reject([error for _, error in refused], source)
+    return outcome.answer()
 
 
 def speaks_for(token: Token, source: str | None) -> str | None:
@@ -119,7 +83,7 @@ async def _printed(pieces: AsyncIterator[bytes], print_: hashlib.blake2b) -> Asy
         yield piece
 
 
-def _again(kept: bytes, print_: str) -> Response:
+def _again(kept: bytes, print_: str) -> Answer:
     status, known, text = kept.split(b" ", 2)
     if known.decode() != print_:
         raise Problem(

@@ -9,19 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
 
 from producers.http.access import LOCAL, Gate, Token
-from producers.http.answer import answer
-from producers.http.batch import scoped
+from producers.http.answer import Answer
+from producers.http.batch import Checked, Speaker, scoped
 from producers.http.body import Body, Caps
-from producers.http.events import append, speaks_for
+from producers.http.events import speaks_for
 from producers.http.intake import Intake
 from producers.http.mapping import EVENTS_MAX, Rule, items
-from producers.http.outcome import Outcome
-from producers.http.parse import JSON, splitter
 from producers.http.problem import Problem
 from producers.http.signature import Signature
+from producers.http.splitter import JSON, splitter
+from producers.http.taking import Taking
 from producers.ndjson import decode_large
 from sitemap_store.errors import Refused
 from sitemap_store.events import Event
@@ -40,7 +39,7 @@ class Webhook:
 
 async def post_webhook(
     request: Request, body: Body, gate: Gate, site: str, hook: Webhook | None, intake: Intake, caps: Caps
-) -> Response:
+) -> Answer:
     """Take a webhook's events in. Raises Problem."""
     signature = hook.signature if hook is not None else None
     token: Token = LOCAL if signature is not None else gate.admit(request, site)
@@ -60,7 +59,7 @@ async def post_webhook(
         raise Problem(413, "too-large", f"It makes more than {EVENTS_MAX} events: send a whole list by PUT.")
     events: list[Event] = []
     refused_events: list[tuple[int, Refused]] = []
-    outcome = Outcome()
+    said: tuple[str, ...] = ()
     for line, item in enumerate(made, 1):
         try:
             if isinstance(item, Refused):
@@ -71,9 +70,10 @@ async def post_webhook(
             refused_events.append((line, refused))
             continue
         events.append(event)
-        outcome.warn(warnings)
-    await append(events, refused_events, intake, source, outcome)
-    return answer(outcome.body(), outcome.status)
+        said += warnings
+    taking = Taking(intake, Speaker(token, source))
+    await taking.take(Checked(events, refused_events, said))
+    return taking.outcome.answer()
 
 
 def _made(

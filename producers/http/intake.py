@@ -1,9 +1,4 @@
-"""Requests and Redis: the events of requests that come together are appended together.
-
-An append and its wake-up take about a millisecond, mostly on the way. While one is under way, the events of
-further requests gather, and the next append takes them all. A request is answered after its own
-events are in Redis, and events go in as they came.
-"""
+"""Requests and Redis: what a request asks of one site's state, within a time that the client still waits."""
 
 from __future__ import annotations
 
@@ -12,19 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
+from producers.http.appender import Appender
 from producers.http.problem import Problem, unavailable
 from producers.sink import EventSink
 from sitemap_store.errors import Refused, Unavailable
-from sitemap_store.events import Event
-from sitemap_store.store import BATCH
 
 FRESH_S: Final = 0.5
 """How long what was asked of Redis' clock and backlog holds."""
-BULK: Final = 200
-"""Events from which on the workers are better woken a little later."""
+AGAIN_S: Final = 0.2
+"""After which it is asked for again, while requests go on with what is known: a busy API never waits."""
 
 Answer = TypeVar("Answer")
-_Waiting = tuple[Sequence[Event], "asyncio.Future[None]"]
 
 
 class Intake:
@@ -32,10 +25,10 @@ class Intake:
 
     def __init__(self, sink: EventSink, *, max_unfolded: int, patience: float) -> None:
         self.sink = sink
+        self.send = Appender(sink, patience).send
+        """Append events: they are in Redis when the future that it gives is done. It raises Problem (503)."""
         self._max_unfolded = max_unfolded
         self._patience = patience
-        self._waiting: list[_Waiting] = []
-        self._appending: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._offset = 0.0
         self._unfolded = 0
@@ -43,11 +36,13 @@ class Intake:
 
     async def look(self) -> int:
         """Redis' time in epoch milliseconds, if there is room for events. Raises Problem (429)."""
-        if time.monotonic() - self._looked > FRESH_S:
+        age = time.monotonic() - self._looked
+        if age > AGAIN_S:
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.ensure_future(self._ask())
                 self._looking.add_done_callback(_seen)
-            await self._patiently(asyncio.shield(self._looking))
+            if age > FRESH_S:
+                await self._patiently(asyncio.shield(self._looking))
         if self._unfolded >= self._max_unfolded:
             raise Problem(
                 429,
@@ -55,15 +50,7 @@ class Intake:
                 f"{self._unfolded} events wait to be published: the workers must catch up first.",
                 headers={"Retry-After": "5"},
             )
-        return round(time.time() * 1000 + self._offset)
-
-    async def send(self, events: Sequence[Event]) -> None:
-        """Append events together with those of others; they are in Redis when it returns."""
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.append((events, done))
-        if self._appending is None or self._appending.done():
-            self._appending = asyncio.ensure_future(self._append())
-        await self._patiently(done)
+        return int(time.time() * 1000 + self._offset)
 
     async def run(self, work: Callable[[], Answer], *, patience: float | None = None) -> Answer:
         """Do a piece of work with Redis in a thread; `patience` in seconds, when it may take long."""
@@ -94,26 +81,6 @@ class Intake:
         now, self._unfolded = await asyncio.to_thread(ask)
         self._offset = now - time.time() * 1000
         self._looked = time.monotonic()
-
-    async def _append(self) -> None:
-        while self._waiting:
-            taken, count = 0, 0
-            for events, _ in self._waiting:
-                taken, count = taken + 1, count + len(events)
-                if count >= BATCH:
-                    break
-            together, self._waiting = self._waiting[:taken], self._waiting[taken:]
-            all_events = [event for events, _ in together for event in events]
-            try:
-                await asyncio.to_thread(self.sink.send, all_events, bulk=count > BULK)
-            except Unavailable as error:
-                for _, done in together:
-                    if not done.done():
-                        done.set_exception(error)
-                continue
-            for _, done in together:
-                if not done.done():
-                    done.set_result(None)
 
 
 def _seen(task: asyncio.Task[Answer]) -> None:

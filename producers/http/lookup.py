@@ -8,10 +8,9 @@ from functools import partial
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
 
 from producers.http.access import Gate
-from producers.http.answer import answer
+from producers.http.answer import Answer, answer
 from producers.http.intake import Intake
 from producers.http.problem import Problem
 from sitemap_store.errors import Refused
@@ -23,7 +22,7 @@ Status = Callable[[str], Mapping[str, Any]]
 """How one site stands (`sitemapd status`)."""
 
 
-async def get_url(request: Request, intake: Intake) -> Response:
+async def get_url(request: Request, intake: Intake) -> Answer:
     """One URL's entry, source and place, events that wait included. Raises Problem (400, 404, 422)."""
     asked = request.query_params.get("loc")
     if asked is None:
@@ -41,7 +40,7 @@ async def get_url(request: Request, intake: Intake) -> Response:
     return answer(described(found))
 
 
-async def get_status(request: Request, gate: Gate, intakes: Mapping[str, Intake], status: Status) -> Response:
+async def get_status(request: Request, gate: Gate, intakes: Mapping[str, Intake], status: Status) -> Answer:
     """How each site that the token may see stands. Raises Problem (401)."""
     sites = {}
     for name in gate.visible(request):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from producers.http.parse import JSON, NDJSON
+from producers.http.splitter import JSON, NDJSON
 from sitemap_store.protocol import CHANGEFREQS
 from sitemap_store.wire import FIELDS, OPS
 

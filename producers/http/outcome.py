@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from producers.http.answer import Answer, answer
 from sitemap_store.errors import Refused
 
 SHOWN: Final = 1000
@@ -51,6 +52,12 @@ class Outcome:
         if self.warnings:
             body["warnings"] = [_printable(warning) for warning in self.warnings]
         return body
+
+    def answer(self) -> Answer:
+        """The answer."""
+        if self.refusals or self.warnings:
+            return answer(self.body(), self.status)
+        return Answer(b'{"accepted":%d,"refused":[]}\n' % self.accepted, 202)
 
 
 def _printable(text: str) -> str:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import math
+import time
 from functools import partial
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import Response
 
 from producers.http.access import Token
-from producers.http.answer import answer
-from producers.http.batch import batches, read
+from producers.http.answer import Answer, answer
+from producers.http.batch import batches
 from producers.http.body import Body, Caps
 from producers.http.events import speaks_for
 from producers.http.intake import Intake
 from producers.http.outcome import Outcome
-from producers.http.parse import Raw, splitter
 from producers.http.problem import Problem
+from producers.http.splitter import Batch, splitter
 from producers.sync import Desired, TooManyDeletes
 from sitemap_store.errors import Refused
 from sitemap_store.events import Event
@@ -37,8 +37,9 @@ class Sources:
 
     async def put(
         self, request: Request, body: Body, token: Token, source: str, intake: Intake, caps: Caps
-    ) -> Response:
+    ) -> Answer:
         """Sync a source with the list in the body. Raises Problem."""
+        arrived = time.monotonic()
         speaks_for(token, source)
         accept = _flag(request, "accept_deletes")
         split = splitter(request.headers.get("content-type"), lines_only=True)
@@ -48,8 +49,10 @@ class Sources:
         self._busy.add(source)
         desired: Desired | None = None
         try:
+            now = await intake.look()
+            # What others say from now on is newer than the list, and they needn't wait for the look.
+            began = now - math.ceil((time.monotonic() - arrived) * 1000)
             desired = await asyncio.to_thread(Desired)
-            began = await intake.look()
             site, outcome = intake.sink.store.site, Outcome()
             async for batch in batches(body.pieces(caps.sync), split):
                 refused = await intake.run(partial(_take, desired, batch, site, source, began))
@@ -71,14 +74,12 @@ class Sources:
         return answer({**synced._asdict(), "refused": outcome.body()["refused"]}, 202)
 
 
-def _take(
-    desired: Desired, batch: Sequence[Raw], site: Site, source: str, now: int
-) -> list[tuple[int, Refused]]:
+def _take(desired: Desired, batch: Batch, site: Site, source: str, now: int) -> list[tuple[int, Refused]]:
     refusals: list[tuple[int, Refused]] = []
     events: list[Event] = []
-    for line, text in batch:
+    for line, item in zip(*batch.read(), strict=True):
         try:
-            events.append(check(_wanted(read(text, strict=False), source), site, now, source=source).event)
+            events.append(check(_wanted(item, source), site, now, source=source).event)
         except Refused as refused:
             refusals.append((line, refused))
             desired.keep(refused.loc)
@@ -87,7 +88,9 @@ def _take(
 
 
 def _wanted(item: Any, source: str) -> Any:
-    """A line of the list as an add. Raises Refused for what a list can't say."""
+    """A line of the list as an add. Raises Refused for what could not be read, or a list can't say."""
+    if isinstance(item, Refused):
+        raise item
     if not isinstance(item, dict):
         return item
     loc = item.get("loc")

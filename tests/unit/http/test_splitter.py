@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.http.parse import Document, Lines, Raw, Splitter, splitter
+from producers.http.document import EVENTS, JsonSplitter
+from producers.http.lines import BLOCK, LINES, NdjsonSplitter
 from producers.http.problem import Problem
+from producers.http.splitter import Splitter, splitter
 from producers.ndjson import DEPTH_MAX, LINE_MAX, decode
 from sitemap_store.errors import Refused
 
@@ -21,11 +23,12 @@ JSON_VALUES = st.recursive(
 )
 
 
-def split(kind: type[Splitter], pieces: Sequence[bytes]) -> list[Raw]:
-    """All that a splitter gives."""
+def split(kind: type[Splitter], pieces: Sequence[bytes]) -> list[tuple[int, object]]:
+    """All that a splitter gives: lines and what they say, or the rule of their refusal."""
     splitting = kind()
-    found = [raw for piece in pieces for raw in splitting.feed(piece)]
-    return found + list(splitting.end())
+    batches = [batch for piece in pieces for batch in splitting.feed(piece)]
+    read = [pair for batch in [*batches, *splitting.end()] for pair in zip(*batch.read(), strict=True)]
+    return [(line, item.rule if isinstance(item, Refused) else item) for line, item in read]
 
 
 def cut(text: bytes, places: Sequence[int]) -> list[bytes]:
@@ -46,18 +49,14 @@ def test_array_comes_apart_into_its_elements(
         text.decode()
     except UnicodeDecodeError:
         return
-    found = split(Document, cut(text, places))
-    assert [raw.line for raw in found] == list(range(1, len(values) + 1))
-    assert [decode(raw.text or b"") for raw in found] == values
+    assert split(JsonSplitter, cut(text, places)) == list(enumerate(values, 1))
 
 
 @given(st.lists(JSON_VALUES, max_size=6), st.lists(st.integers(0, 10**6), max_size=8))
 def test_lines_come_apart(values: list[object], places: list[int]) -> None:
     """NDJSON gives its lines with their numbers; blank ones count and give nothing."""
     text = b"\r\n\n".join(json.dumps(value).encode() for value in values)
-    found = split(Lines, cut(text, places))
-    assert [raw.line for raw in found] == [2 * n + 1 for n in range(len(values))]
-    assert [decode(raw.text or b"") for raw in found] == values
+    assert split(NdjsonSplitter, cut(text, places)) == [(2 * n + 1, value) for n, value in enumerate(values)]
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 10**6), max_size=5))
@@ -66,12 +65,12 @@ def test_no_body_breaks_the_splitter(text: bytes, places: list[int]) -> None:
 
     def tried(pieces: list[bytes]) -> object:
         try:
-            return split(Document, pieces)
+            return split(JsonSplitter, pieces)
         except Problem as problem:
             return problem.status
 
     assert tried(cut(text, places)) == tried([text])
-    assert split(Lines, cut(text, places)) == split(Lines, [text])
+    assert split(NdjsonSplitter, cut(text, places)) == split(NdjsonSplitter, [text])
 
 
 @pytest.mark.parametrize(
@@ -95,30 +94,43 @@ def test_no_body_breaks_the_splitter(text: bytes, places: list[int]) -> None:
 def test_broken_array_is_malformed(text: bytes) -> None:
     """An array that is no JSON is a problem of the whole body."""
     with pytest.raises(Problem) as caught:
-        split(Document, [text])
+        split(JsonSplitter, [text])
     assert caught.value.status == 400
 
 
 def test_single_value_is_one_event() -> None:
     """What is no array is given whole, a byte order mark before it left out."""
-    assert split(Document, [b"\xef\xbb\xbf \n{", b'"a":1}\n']) == [Raw(1, b'{"a":1}\n')]
-    assert split(Lines, [b"\xef\xbb\xbf{}\n{}"]) == [Raw(1, b"{}"), Raw(2, b"{}")]
+    assert split(JsonSplitter, [b"\xef\xbb\xbf \n{", b'"a":1}\n']) == [(1, {"a": 1})]
+    assert split(NdjsonSplitter, [b"\xef\xbb\xbf{}\n{}"]) == [(1, {}), (2, {})]
 
 
 def test_too_long_line_is_refused_and_the_next_is_read() -> None:
     """A line over the cap comes without its text, at constant memory, and the lines after it are right."""
     pieces = [b"{}\n", *[b"x" * 65536] * 40, b"\n{}\n"]
-    assert split(Lines, pieces) == [Raw(1, b"{}"), Raw(2, None), Raw(3, b"{}")]
-    splitting = Lines()
+    assert split(NdjsonSplitter, pieces) == [(1, {}), (2, "too-large"), (3, {})]
+    splitting = NdjsonSplitter()
     for piece in pieces[:-1]:
         list(splitting.feed(piece))
         assert len(splitting._rest) <= LINE_MAX
 
 
+def test_long_bodies_come_in_batches_as_they_are_read() -> None:
+    """A long body gives its events before its end, in bounded batches, whatever its lines are like."""
+    for line, lines in ((b'{"op":"add","loc":"https://a.example/"}\n', 20_000), (b"7\n", 200_000)):
+        splitting = NdjsonSplitter()
+        batches = [batch for _ in range(0, lines, 100) for batch in splitting.feed(line * 100)]
+        assert len(line) * lines - sum(map(len, batches)) < 2 * BLOCK
+        assert all(len(batch) < 2 * BLOCK and len(batch.read().items) <= LINES for batch in batches)
+        read = [batch.read() for batch in [*batches, *splitting.end()]]
+        assert [number for each in read for number in each.numbers] == list(range(1, lines + 1))
+    array = JsonSplitter()
+    assert [len(batch.read().items) for batch in array.feed(b"[" + b"7," * 5000)] == [EVENTS, EVENTS]
+
+
 def test_too_long_element_is_a_problem() -> None:
     """An element over the cap ends the array's reading at once."""
     with pytest.raises(Problem) as caught:
-        split(Document, [b'["', *[b"x" * 65536] * 40])
+        split(JsonSplitter, [b'["', *[b"x" * 65536] * 40])
     assert caught.value.status == 413
 
 
@@ -135,7 +147,7 @@ def test_deep_json_is_refused(opening: str) -> None:
                 decode(text)
             assert caught.value.rule == "json"
             with pytest.raises(Problem):
-                split(Document, [b"[" + text + b"]"])
+                split(JsonSplitter, [b"[" + text + b"]"])
     assert decode(json.dumps(["[{" * 100]).encode()) == ["[{" * 100]
 
 

@@ -1,0 +1,147 @@
+"""Events → Redis, from one thread: those of requests that come together are appended together.
+
+1. While an append is under way the events of further requests gather, and the next append takes them all.
+   So an idle server adds no delay, and a busy one makes few round trips.
+2. A request's future is done after its own events are in Redis, and they go in in their order. When an
+   append fails, what is left of its requests is not appended.
+3. Small requests and long bodies take turns, and a long body goes in `BATCH` events at a time: a single event
+   waits for one such append, not for all of somebody's upload.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from threading import Lock
+from typing import Final
+
+from producers.http.problem import unavailable
+from producers.sink import EventSink
+from sitemap_store.errors import Unavailable
+from sitemap_store.events import Event
+from sitemap_store.store import BATCH
+
+BULK: Final = 200
+"""Events from which on a request is a long one, and the workers are better woken a little later."""
+
+
+@dataclass(slots=True, eq=False)
+class _Part:
+    """What one `send` brought."""
+
+    events: Sequence[Event]
+    done: asyncio.Future[None]
+    until: float
+    """The loop's time at which its request is answered that Redis is away."""
+    taken: int = 0
+    """How many of the events were given to Redis."""
+
+
+class Appender:
+    """Appends for one site and one event loop; a request waits for Redis for `patience` seconds."""
+
+    def __init__(self, sink: EventSink, patience: float) -> None:
+        self._sink = sink
+        self._patience = patience
+        self._thread = ThreadPoolExecutor(1, "append")
+        self._open: dict[_Part, None] = {}
+        """Parts whose request waits, the oldest first. The loop's alone."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._lock = Lock()
+        """Over the three below, which the thread takes from."""
+        self._small: deque[_Part] = deque()
+        self._long: deque[_Part] = deque()
+        self._running = False
+
+    def send(self, events: Sequence[Event]) -> asyncio.Future[None]:
+        """Append events: they are in Redis when the future is done. It raises Problem (503) otherwise."""
+        loop = asyncio.get_running_loop()
+        part = _Part(events, loop.create_future(), loop.time() + self._patience)
+        self._open[part] = None
+        if self._timer is None:
+            self._timer = loop.call_at(part.until, self._give_up, loop)
+        with self._lock:
+            (self._long if len(events) > BULK else self._small).append(part)
+            idle, self._running = not self._running, True
+        if idle:
+            self._thread.submit(self._run, loop).add_done_callback(partial(self._ended, loop))
+        return part.done
+
+    # In the thread
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Append until nothing is left."""
+        longs_turn = False
+        while parts := self._next(longs_turn):
+            longs_turn = not longs_turn
+            first = parts[0]
+            events = first.events[first.taken : first.taken + BATCH]
+            if len(parts) > 1:
+                events = list(chain.from_iterable(part.events for part in parts))
+            failure: Unavailable | None = None
+            try:
+                self._sink.send(events, bulk=len(events) > BULK)
+            except Unavailable as error:
+                failure = error
+            first.taken += BATCH
+            if failure is None and first.taken < len(first.events):
+                with self._lock:
+                    self._long.appendleft(first)
+            else:
+                loop.call_soon_threadsafe(self._settle, parts, failure)
+
+    def _next(self, longs_turn: bool) -> list[_Part]:
+        """The parts of the next append, a long one alone; none when all is done, and the thread ends."""
+        with self._lock:
+            if self._long and (longs_turn or not self._small):
+                return [self._long.popleft()]
+            parts: list[_Part] = []
+            count = 0
+            while self._small and (count := count + len(self._small[0].events)) <= BATCH:
+                parts.append(self._small.popleft())
+            self._running = bool(parts)
+            return parts
+
+    def _ended(self, loop: asyncio.AbstractEventLoop, ended: Future[None]) -> None:
+        error = ended.exception()
+        if error is not None:
+            loop.call_soon_threadsafe(self._break, error)
+
+    # In the loop
+
+    def _settle(self, parts: Sequence[_Part], failure: Unavailable | None) -> None:
+        for part in parts:
+            self._open.pop(part, None)
+            if part.done.done():
+                continue
+            if failure is None:
+                part.done.set_result(None)
+            else:
+                part.done.set_exception(unavailable(f"{failure}."))
+
+    def _break(self, error: BaseException) -> None:
+        """An error that nobody foresaw ended the thread's work: it is that of all who wait."""
+        with self._lock:
+            self._small.clear()
+            self._long.clear()
+            self._running = False
+        for part in self._open:
+            if not part.done.done():
+                part.done.set_exception(error)
+        self._open.clear()
+
+    def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Answer those that waited long enough; their events may still go in."""
+        self._timer = None
+        for part in list(self._open):
+            if part.until > loop.time():
+                self._timer = loop.call_at(part.until, self._give_up, loop)
+                break
+            del self._open[part]
+            if not part.done.done():
+                part.done.set_exception(unavailable("Redis does not answer in time."))

@@ -1,0 +1,100 @@
+"""NDJSON from pieces of a body: blocks of whole lines, decoded later and elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from producers.ndjson import LINE_MAX, Lines, decode_many, too_large
+
+BLOCK: Final = 128 * 1024
+"""Bytes from which on a block is handed out: about a thousand events."""
+LINES: Final = 2000
+"""The most lines of a block, however short they are."""
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some whole lines, the last perhaps without its line feed."""
+
+    first: int
+    """The number of the first line, from 1."""
+    text: bytes
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def read(self) -> Lines:
+        """What the lines say; blank ones are passed over."""
+        raws = self.text.removesuffix(b"\n").split(b"\n")
+        numbers = range(self.first, self.first + len(raws))
+        if all(raws) and not any(map(bytes.isspace, raws)):
+            return Lines(numbers, decode_many(raws))
+        some = [(number, raw) for number, raw in zip(numbers, raws, strict=True) if raw.strip()]
+        return Lines([number for number, _ in some], decode_many([raw for _, raw in some]))
+
+
+@dataclass(frozen=True, slots=True)
+class LongLine:
+    """A line that was too long to keep."""
+
+    number: int
+
+    def __len__(self) -> int:
+        return 0
+
+    def read(self) -> Lines:
+        """Its refusal."""
+        return Lines([self.number], [too_large()])
+
+
+class NdjsonSplitter:
+    """Holds a block, or one line of `LINE_MAX`, whatever comes."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._number = 1
+        """Of the line that the rest begins with."""
+        self._skipping = False
+
+    def feed(self, piece: bytes) -> Iterator[Block | LongLine]:
+        """What is complete with this piece, once it is enough for a block."""
+        if self._skipping:
+            _, ended, piece = piece.partition(b"\n")
+            if not ended:
+                return
+            yield self._skipped()
+        self._rest += piece
+        if len(self._rest) >= BLOCK:
+            yield from self._blocks(self._rest.rfind(b"\n") + 1)
+            if len(self._rest) > LINE_MAX:
+                self._rest.clear()
+                self._skipping = True
+
+    def end(self) -> Iterator[Block | LongLine]:
+        """The last lines."""
+        if self._skipping:
+            yield self._skipped()
+        yield from self._blocks(len(self._rest))
+
+    def _skipped(self) -> LongLine:
+        self._skipping = False
+        self._number += 1
+        return LongLine(self._number - 1)
+
+    def _blocks(self, end: int) -> Iterator[Block]:
+        """Take the rest up to its place `end`."""
+        text = bytes(self._rest[:end])
+        del self._rest[:end]
+        if self._number == 1:
+            text = text.removeprefix(_BOM)
+        while text:
+            lines, head = text.count(b"\n"), text
+            if lines > LINES:
+                head = b"".join(line + b"\n" for line in text.split(b"\n", LINES)[:LINES])
+                lines = LINES
+            yield Block(self._number, head)
+            self._number += lines
+            text = text[len(head) :]
