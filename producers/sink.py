@@ -11,7 +11,7 @@ from sitemap_store.errors import Refused, Unavailable
 from sitemap_store.events import Event
 from sitemap_store.store import BATCH, Store
 from sitemap_store.wake import Waker
-from sitemap_store.wire import check
+from sitemap_store.wire import check, quick
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,12 @@ class EventSink:
         events: list[Event] = []
         refusals: list[Refusal] = []
         warnings: list[str] = []
+        plain = quick(site, source)
         for place, item in enumerate(items):
+            known = plain(item)
+            if known is not None:
+                events.append(known)
+                continue
             try:
                 if isinstance(item, Refused):
                     raise item

@@ -12,6 +12,7 @@ fields are checked before they get here (`sitemap_store.wire`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
@@ -25,6 +26,7 @@ _CODE_OPS: dict[str, Op] = {"a": "add", "u": "update", "d": "delete", "x": "dele
 _URGENT_DELETE = "x"
 _UPDATED = (0, 1, 2, 5)
 """Where the fields that an update may keep are in a record, after its loc."""
+_PLAIN_ADDS = re.compile(r"[0-9]+(?:\na[^\t\n]*+\t[^\t\n]*+)*+").fullmatch
 _NO_MORE = (None, None, None, None, None, False)
 _AFTER_LASTMOD = 3
 """What most adds of a bulk load say beside loc and lastmod."""
@@ -87,6 +89,28 @@ def decode(record: str) -> Event:
         return Event(op, loc, kept[0], kept[1], kept[2], when, source or None, kept[3])
     urgent = code == _URGENT_DELETE
     return Event(op, loc, lastmod, changefreq, priority, when, source or None, ext, urgent)
+
+
+class PlainAdds(NamedTuple):
+    """A log element that is nothing but adds of a loc and a lastmod."""
+
+    appended: int
+    locs: list[str]
+    lastmods: list[str]
+
+
+def plain_adds(element: bytes) -> PlainAdds | None:
+    """What a bulk load's element says, column by column at C speed; None for any other element."""
+    text = element.decode()
+    if not _PLAIN_ADDS(text):
+        return None
+    head, *fields = text.replace("\na", "\n").replace("\t", "\n").split("\n")
+    return PlainAdds(int(head), fields[0::2], fields[1::2])
+
+
+def count_events(elements: Iterable[bytes]) -> int:
+    """How many events a log's elements hold."""
+    return sum(element.count(b"\n") for element in elements)
 
 
 def read_log(elements: Iterable[bytes]) -> Iterator[Logged]:

@@ -18,10 +18,11 @@ Rules, in the order in which they are applied to each event of the log:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import repeat
 from typing import NamedTuple
 
 from sitemap_store.entries import Entry, Tombstone
-from sitemap_store.events import Event, Logged
+from sitemap_store.events import Event, Logged, PlainAdds, plain_adds, read_log
 from sitemap_store.snapshot import Snapshot
 
 TOMBSTONE_MS = 24 * 3600 * 1000
@@ -41,41 +42,93 @@ class Folded(NamedTuple):
 
 def fold(snapshot: Snapshot, log: Iterable[Logged], now: int) -> Folded:
     """Apply a log to a snapshot at the time `now` (epoch milliseconds). The inputs stay as they are."""
-    entries = dict(snapshot.entries)
-    graves = dict(snapshot.tombstones)
-    seen: set[str] = set()
-    lost = 0
-    for event, appended in log:
-        loc = event.loc
-        seen.add(loc)
-        entry, grave = entries.get(loc), graves.get(loc)
-        if entry is None and grave is None and event.op != "delete":
-            entries[loc] = _added(event, appended if event.at is None else event.at)
-            continue
-        if grave and event.op != "delete" and grave.source not in ("", event.source or ""):
-            grave = None
-        known_at = entry.at if entry else grave.at if grave else 0
-        if event.at is not None and event.at < known_at:
-            lost += 1
-            continue
-        at = event.at if event.at is not None else max(appended, known_at)
-        if event.op == "delete":
-            if entry and event.source is not None and event.source != entry.source:
-                lost += 1
+    folding = _Folding(snapshot)
+    folding.apply(log)
+    return folding.result(now)
+
+
+def fold_elements(snapshot: Snapshot, elements: Iterable[bytes], now: int) -> Folded:
+    """As `fold`, of a log as it is stored: what is plain and new is taken a whole element at a time."""
+    folding = _Folding(snapshot)
+    for element in elements:
+        adds = plain_adds(element)
+        if adds is None or not folding.take(adds):
+            folding.apply(read_log([element]))
+    return folding.result(now)
+
+
+class _Folding:
+    """What a fold has made of a snapshot so far."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.entries = dict(snapshot.entries)
+        self.graves = dict(snapshot.tombstones)
+        self.seen: set[str] = set()
+        """The locs that may have lost their place."""
+        self.lost = 0
+        self.sort = False
+
+    def take(self, adds: PlainAdds) -> bool:
+        """Take adds of URLs that are all new and different; False, with nothing done, when they aren't."""
+        appended, locs, lastmods = adds
+        new = set(locs)
+        if (
+            len(new) < len(locs)
+            or not self.entries.keys().isdisjoint(new)
+            or not self.graves.keys().isdisjoint(new)
+        ):
+            return False
+        empty = repeat("")
+        rows = zip(locs, lastmods, empty, empty, repeat(appended), empty, empty, strict=False)
+        self.entries.update(zip(locs, map(_MAKE, repeat(Entry), rows), strict=False))
+        self.sort = True
+        return True
+
+    def apply(self, log: Iterable[Logged]) -> None:
+        """Apply events one by one."""
+        entries, graves = self.entries, self.graves
+        for event, appended in log:
+            loc = event.loc
+            entry, grave = entries.get(loc), graves.get(loc)
+            if entry is None and grave is None and event.op != "delete":
+                entries[loc] = _added(event, appended if event.at is None else event.at)
+                self.sort = True
                 continue
-            entries.pop(loc, None)
-            whose = "" if grave and grave.source == "" else event.source or ""
-            graves[loc] = Tombstone(loc, at, appended + TOMBSTONE_MS, whose)
-        else:
-            graves.pop(loc, None)
-            entries[loc] = _updated(entry, event, at) if event.op == "update" else _added(event, at)
-    for loc, grave in list(graves.items()):
-        if grave.until <= now:
-            del graves[loc]
-            seen.add(loc)
-    freed = tuple(sorted(seen.difference(entries, graves)))
-    purge_at = min((grave.until for grave in graves.values()), default=None)
-    return Folded(Snapshot(entries, graves), freed, lost, purge_at)
+            if grave and event.op != "delete" and grave.source not in ("", event.source or ""):
+                grave = None
+            known_at = entry.at if entry else grave.at if grave else 0
+            if event.at is not None and event.at < known_at:
+                self.lost += 1
+                continue
+            at = event.at if event.at is not None else max(appended, known_at)
+            if event.op == "delete":
+                self.seen.add(loc)
+                if entry and event.source is not None and event.source != entry.source:
+                    self.lost += 1
+                    continue
+                entries.pop(loc, None)
+                whose = "" if grave and grave.source == "" else event.source or ""
+                graves[loc] = Tombstone(loc, at, appended + TOMBSTONE_MS, whose)
+            else:
+                graves.pop(loc, None)
+                self.sort = self.sort or entry is None
+                entries[loc] = _updated(entry, event, at) if event.op == "update" else _added(event, at)
+
+    def result(self, now: int) -> Folded:
+        """The new snapshot, without the tombstones whose time is over."""
+        entries, graves, seen = self.entries, self.graves, self.seen
+        for loc, grave in list(graves.items()):
+            if grave.until <= now:
+                del graves[loc]
+                seen.add(loc)
+        freed = tuple(sorted(seen.difference(entries, graves)))
+        purge_at = min((grave.until for grave in graves.values()), default=None)
+        if self.sort:
+            entries = {loc: entries[loc] for loc in sorted(entries)}
+        return Folded(Snapshot(entries, graves), freed, self.lost, purge_at)
+
+
+_MAKE = tuple.__new__
 
 
 def _added(event: Event, at: int) -> Entry:

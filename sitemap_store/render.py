@@ -8,6 +8,7 @@ entries sorted by loc, no time of writing, nothing that isn't an entry's own.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from sitemap_store.entries import Entry
 from sitemap_store.protocol import SITEMAP_NS
 
+_ESCAPED = re.compile("[&']").search
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _URLSET_END = "</urlset>\n"
 _INDEX_END = "</sitemapindex>\n"
@@ -79,8 +81,23 @@ def urlset(entries: Iterable[Entry], style: Style) -> bytes:
     rows = sorted(entries)
     if not rows:
         return b""
-    body = "".join([url_xml(row, style) for row in rows])
+    body = "".join(_dated(rows, style) or [url_xml(row, style) for row in rows])
     return (_urlset_start(rows, style) + body + _URLSET_END).encode()
+
+
+def _dated(rows: list[Entry], style: Style) -> list[str] | None:
+    """What `url_xml` writes of each, when all have a lastmod, nothing else and nothing to escape.
+
+    Most shards are like that. Half of `url_xml`'s time.
+    """
+    locs, lastmods, changefreqs, priorities, _at, _source, exts = zip(*rows, strict=True)
+    more = style.changefreq or style.priority or any(changefreqs) or any(priorities) or any(exts)
+    if more or not all(lastmods) or _ESCAPED("".join(locs)):
+        return None
+    return [
+        f"<url><loc>{loc}</loc><lastmod>{lastmod}</lastmod></url>\n"
+        for loc, lastmod in zip(locs, lastmods, strict=True)
+    ]
 
 
 def sized(entries: Iterable[Entry], style: Style) -> list[Sized]:

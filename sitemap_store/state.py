@@ -6,8 +6,10 @@ method a script, and nothing else.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import redis
@@ -15,6 +17,8 @@ import redis
 from sitemap_store.connection import translated
 from sitemap_store.described import describe
 from sitemap_store.entries import digest
+from sitemap_store.events import Event
+from sitemap_store.events import encode as encode_event
 from sitemap_store.keys import prefix
 from sitemap_store.scripts import Scripts
 from sitemap_store.site import Site
@@ -99,6 +103,16 @@ class Wake(NamedTuple):
     members: tuple[str, ...]
 
 
+class Keyed(NamedTuple):
+    """Events and, in the same order, the digests of their URLs."""
+
+    digests: list[bytes]
+    events: list[Event]
+
+
+_KIND = itemgetter(*map(Event._fields.index, ("op", "source", "urgent")))
+
+
 class Partition:
     """The writes of one partition of one site. Raises Unavailable when Redis is."""
 
@@ -111,19 +125,16 @@ class Partition:
         self._scripts = Scripts(client)
         self._interval = round(site.min_interval * 1000)
 
-    def append(
-        self,
-        events: Mapping[str, Sequence[bytes | str]],
-        counts: Mapping[tuple[str, str | None], int],
-        *,
-        delay_ms: int = 0,
-    ) -> Wake:
-        """Append events; when it returns they are as durable as Redis makes them.
+    def append(self, sections: Mapping[str, Keyed], *, delay_ms: int = 0) -> Wake:
+        """Append the events of each section; when it returns they are as durable as Redis makes them.
 
-        `events` has for each section its events' digests and records in turn, `counts` how many
-        are of which op and source. A shard that turns due is not rewritten before `delay_ms` have passed.
+        A shard that turns due is not rewritten before `delay_ms` have passed.
         """
         site = self.site
+        kinds = Counter(chain.from_iterable(map(_KIND, keyed.events) for keyed in sections.values()))
+        args: list[str | bytes] = []
+        for digests, events in sections.values():
+            args += [b"".join(digests), "\n".join(map(encode_event, events))]
         found = self._run(
             "append",
             self._interval,
@@ -132,9 +143,10 @@ class Partition:
             site.partitions,
             self.number,
             delay_ms,
-            "\n".join(f"{len(pairs) // 2} {section}" for section, pairs in events.items()),
-            "\n".join(f"{count} {op} {source or ''}" for (op, source), count in counts.items()),
-            *chain.from_iterable(events.values()),
+            "\n".join(f"{len(keyed.events)} {section}" for section, keyed in sections.items()),
+            "\n".join(f"{count} {op} {source or ''}" for (op, source, _), count in kinds.items()),
+            "1" if any(urgent for _, _, urgent in kinds) else "",
+            *args,
         )
         return self._wake(found)
 

@@ -12,11 +12,11 @@ import redis
 from sitemap_store.connection import translated
 from sitemap_store.entries import Entry, digest
 from sitemap_store.errors import Refused
-from sitemap_store.events import Event, encode, read_log
-from sitemap_store.fold import fold
+from sitemap_store.events import Event, read_log
+from sitemap_store.fold import fold_elements
 from sitemap_store.site import Site, index_file
 from sitemap_store.snapshot import Snapshot, decode
-from sitemap_store.state import REJECTED_MAX, Clock, Partition, Wake, server_clock
+from sitemap_store.state import REJECTED_MAX, Clock, Keyed, Partition, Wake, server_clock
 
 BATCH = 500
 """Events per append: a script call of about 3 ms, so that no other client of Redis waits longer."""
@@ -50,22 +50,19 @@ class Store:
         wakes: list[Wake] = []
         stream = iter(events)
         while batch := list(islice(stream, BATCH)):
-            parts: list[dict[str, list[bytes | str]]] = [{} for _ in self.partitions]
-            counts: list[dict[tuple[str, str | None], int]] = [{} for _ in self.partitions]
+            parts: list[dict[str, Keyed]] = [{} for _ in self.partitions]
             for event in batch:
-                key = digest(event.loc)
-                place = partition_of(key)
-                part, count, kind = parts[place], counts[place], (event.op, event.source)
-                count[kind] = count.get(kind, 0) + 1
-                section = find(event.loc)
-                pairs = part.get(section)
-                if pairs is None:
-                    pairs = part[section] = []
-                pairs.append(key)
-                pairs.append(encode(event))
-            for partition, part, count in zip(self.partitions, parts, counts, strict=True):
+                loc = event.loc
+                key = digest(loc)
+                part, section = parts[partition_of(key)], find(loc)
+                keyed = part.get(section)
+                if keyed is None:
+                    keyed = part[section] = Keyed([], [])
+                keyed[0].append(key)
+                keyed[1].append(event)
+            for partition, part in zip(self.partitions, parts, strict=True):
                 if part:
-                    wake = partition.append(part, count, delay_ms=delay_ms)
+                    wake = partition.append(part, delay_ms=delay_ms)
                     if wake.members:
                         wakes.append(wake)
         return wakes
@@ -140,7 +137,7 @@ class Store:
             pipe.get(f"{partition.prefix}:snap:{shard}")
             pipe.lrange(f"{partition.prefix}:log:{shard}", 0, -1)
             meta, snapshot, log = pipe.execute()
-        return meta, fold(decode(snapshot), read_log(log), 0).snapshot
+        return meta, fold_elements(decode(snapshot), log, 0).snapshot
 
     def files(self) -> set[str]:
         """The names of all files that are published, as the state knows them."""
@@ -233,11 +230,20 @@ class Store:
         ]
 
 
+def level(buckets: int) -> tuple[int, int]:
+    """A directory's size, a power of four, and how many buckets of that size are divided into four.
+
+    The scripts' own rule (`common.lua`): the other parts of bucket b are b + size, b + 2 size and b + 3 size.
+    """
+    size = 4 ** ((buckets.bit_length() - 1) // 2)
+    return size, (buckets - size) // 3
+
+
 def _bucket(key: bytes, buckets: int) -> int:
-    """Where a digest lies in a directory of that many buckets; the scripts' own rule."""
-    size = 1 << (buckets.bit_length() - 1)
+    """Where a digest lies in a directory of that many buckets."""
+    size, divided = level(buckets)
     place = int.from_bytes(key[:4], "big")
-    return place % (size * 2) if place % (size * 2) < buckets else place % size
+    return place % size if place % size >= divided else place % (size * 4)
 
 
 def _bytes(value: object) -> bytes:

@@ -52,6 +52,11 @@ def parse_lastmod(text: object, *, assume_zone: str | None = None) -> ParsedDate
     return ParsedDate(f"{day}{time}{zone or ''}", None)
 
 
+def is_full(text: str) -> bool:
+    """Whether a lastmod needs nothing added and nothing checked. Raises TypeError for what is no text."""
+    return _SURE.fullmatch(text) is not None
+
+
 def format_instant(ms: int, *, always_milliseconds: bool = False) -> str:
     """Write milliseconds since 1970 UTC as `YYYY-MM-DDThh:mm:ssZ`, with `.mmm` unless it is 000.
 

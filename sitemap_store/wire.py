@@ -23,7 +23,7 @@ from sitemap_store.events import Event
 from sitemap_store.site import Site
 from sitemap_store.urls import normalise
 from sitemap_store.values import check_changefreq, check_priority
-from sitemap_store.w3c import ParsedDate, instant_ms, parse_lastmod
+from sitemap_store.w3c import ParsedDate, instant_ms, is_full, parse_lastmod
 
 QUEUE = "sitemapd"
 """The name of the RQ queue that the workers listen on."""
@@ -80,6 +80,37 @@ def check(item: object, site: Site, now: int, *, source: str | None = None) -> C
     return Checked(Event._make(fields), warnings)
 
 
+def quick(site: Site, source: str | None = None) -> Callable[[Any], Event | None]:
+    """A function that gives the event of a plain item, as `check` would, and None for any other item.
+
+    Plain is what most items of a bulk load are: an op, a loc that is normal already, and perhaps a full
+    lastmod. It takes a fifth of `check`'s time.
+    """
+    plain, make = site.rules.is_plain, tuple.__new__
+    dates: set[str] = set()
+
+    def event_of(item: Any) -> Event | None:
+        try:
+            op, loc, lastmod = item["op"], item["loc"], None
+            if op not in OPS or not plain(loc) or "/." in loc:
+                return None
+            if len(item) > _LEAST:
+                lastmod = item["lastmod"]
+                if len(item) > _LEAST + 1:
+                    return None
+                if lastmod not in dates:
+                    if not is_full(lastmod):
+                        return None
+                    if len(dates) >= _DATES:
+                        dates.clear()
+                    dates.add(lastmod)
+        except (TypeError, KeyError):
+            return None
+        return make(Event, (op, loc, lastmod, None, None, None, source, None, False))
+
+    return event_of
+
+
 def check_source(source: object) -> str:
     """A source's name: 1 to 64 of letters, digits and ``. _ : -``. Raises Refused (rule "source")."""
     if not isinstance(source, str) or not _SOURCE.fullmatch(source):
@@ -134,6 +165,10 @@ def _urgent(value: object, site: Site, now: int) -> bool:
     return value
 
 
+_LEAST: Final = 2
+"""How many fields an event has at the least: op and loc."""
+_DATES: Final = 16_384
+"""How many dates that were seen are remembered: every day of forty years."""
 _LASTMOD: Final = Event._fields.index("lastmod")
 _FIRST_READ: Final = _LASTMOD
 """Where in an event the fields begin that are read one by one; `op` and `loc` are read before."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from sitemap_store.connection import translated
 from sitemap_store.observed import last_hour, producers, totals
-from sitemap_store.store import Store
+from sitemap_store.store import Store, level
 from sitemap_store.w3c import format_instant
 
 ALIVE_MS = 5000
@@ -88,8 +88,10 @@ def _bytes_per_url(store: Store, urls: int) -> float | None:
                 ids = [row[0].decode() for row in pipe.execute() if row]
             names = [f"{kind}:{shard}" for shard in ids for kind in ("s", "snap", "log")]
             total += _memory(store, prefix, names) * shards / max(1, len(ids))
-            some = range(0, buckets, max(1, buckets // SAMPLES))
-            total += _memory(store, prefix, [f"d:{b}" for b in some]) * buckets / len(some)
+            size, divided = level(buckets)
+            some = range(0, size, max(1, size // SAMPLES))
+            places = [b + k * size for b in some for k in range(4 if b < divided else 1)]
+            total += _memory(store, prefix, [f"d:{b}" for b in places]) * size / len(some)
             total += _memory(store, prefix, ["shards", "due", "pending", "scheduled", "idx:1"])
     return round(total / urls, 1)
 

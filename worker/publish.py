@@ -26,8 +26,8 @@ from typing import NamedTuple, Protocol
 from sitemap_store.compression import gzip_bytes
 from sitemap_store.entries import Entry
 from sitemap_store.errors import SitemapdError
-from sitemap_store.events import read_log
-from sitemap_store.fold import Folded, fold
+from sitemap_store.events import count_events
+from sitemap_store.fold import Folded, fold_elements
 from sitemap_store.render import frame_bytes, index, sized, urlset
 from sitemap_store.site import Site, index_file
 from sitemap_store.snapshot import Snapshot
@@ -141,11 +141,11 @@ class SitePublisher:
 
     def _rewrite(self, part: Partition, claim: Claim) -> Wake:
         started = time.monotonic()
-        logged = list(read_log(claim.log))
+        events = count_events(claim.log)
         before = snapshot_of(claim)
-        folded = fold(before, logged, claim.now)
+        folded = fold_elements(before, claim.log, claim.now)
         rendered = self._render(claim.section, folded)
-        unchanged = not logged and folded.snapshot == before and rendered.moved is None
+        unchanged = not events and folded.snapshot == before and rendered.moved is None
         committed = part.commit(
             claim,
             self.worker,
@@ -154,7 +154,7 @@ class SitePublisher:
                 size=len(rendered.body),
                 etag=rendered.etag,
                 freed=folded.freed,
-                records=len(logged),
+                records=events,
                 purge_at=folded.purge_at,
                 moved=rendered.moved,
             ),
@@ -194,7 +194,7 @@ class SitePublisher:
             claim.unlink,
             wrote=wrote,
             size=size,
-            folded=len(logged),
+            folded=events,
         )
         self._fault("published")
         if not ok:
@@ -208,7 +208,7 @@ class SitePublisher:
                 "Published shard %d with %d URLs after %d events in %.1f ms",
                 claim.id,
                 len(rendered.snapshot.entries),
-                len(logged),
+                events,
                 (time.monotonic() - started) * 1000,
                 extra={
                     "action": "shard_published",

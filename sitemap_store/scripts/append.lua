@@ -3,7 +3,8 @@
 -- back, they are held instead: their URLs may not have their old seats yet.
 -- ARGV: 1 now, 2 min_interval ms, 3 shard_size, 4 index_size, 5 partitions, 6 p, 7 delay ms,
 --       8 how many events of which sections follow: lines of "count section", 9 how many events of which op
---       and source: lines of "count op source", 10… for each event, section by section, digest and record
+--       and source: lines of "count op source", 10 "1" when there are urgent deletes among them,
+--       11… for each section its digests end to end, and its records as lines in the same order
 -- Returns the shards for which a job must be enqueued now.
 local now = clock(ARGV[1])
 local min_interval, shard_size, index_size = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -11,14 +12,15 @@ local partitions, p, delay = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV
 local state = redis.call('HMGET', key('state'), 'buckets', 'seats', 'restoring')
 if state[3] then
   local held = {string.format('%d', now)}
-  for i = 11, #ARGV, 2 do held[#held + 1] = ARGV[i] end
+  for i = 12, #ARGV, 2 do held[#held + 1] = ARGV[i] end
   redis.call('RPUSH', key('held'), table.concat(held, '\n'))
   return {}
 end
 local n, seats = tonumber(state[1] or 1), tonumber(state[2] or 0)
-local size = power(n)
-local open, touched, order = {}, {}, {}
-local X = 120 -- an urgent delete's code (sitemap_store.events)
+local size, split = level(n)
+local open, touched, order, total = {}, {}, {}, 0
+local X, WIDTH = 120, 10 -- an urgent delete's code, a digest's bytes (sitemap_store.events, .entries)
+local urgent = ARGV[10] == '1'
 local stamp = string.format('%d', now)
 
 -- The section's open shard; a full one freezes and the next is opened.
@@ -45,7 +47,7 @@ end
 -- first for the next.
 local new = false
 local function seat_of(digest, section)
-  local where = bucket(digest, n, size)
+  local where = bucket(digest, size, split)
   local id = not new and redis.call('HGET', where, digest)
   if not id then
     local shard = opened(section)
@@ -60,21 +62,42 @@ local function seat_of(digest, section)
   return id
 end
 
-local i = 10
+local function log_of(id)
+  local log = touched[id]
+  if not log then
+    log = {stamp, n = 1}
+    touched[id] = log
+    order[#order + 1] = id
+  end
+  return log
+end
+
+local i = 11
 for count, section in string.gmatch(ARGV[8], '(%d+) ([^\n]+)') do
-  for _ = 1, tonumber(count) do
-    local id = seat_of(ARGV[i], section)
-    local record = ARGV[i + 1]
-    i = i + 2
-    local shard = touched[id]
-    if not shard then
-      shard = {stamp, n = 1}
-      touched[id] = shard
-      order[#order + 1] = id
+  local digests, records, ids, first, same = ARGV[i], ARGV[i + 1], {}, nil, true
+  i = i + 2
+  total = total + count
+  for at = 1, #digests, WIDTH do
+    local id = seat_of(sub(digests, at, at + WIDTH - 1), section)
+    ids[#ids + 1] = id
+    first = first or id
+    same = same and id == first
+  end
+  if same then
+    -- What a bulk load gives: one shard's records are not even looked at.
+    local log = log_of(first)
+    log.n = log.n + 1
+    log[log.n] = records
+    log.urgent = log.urgent or urgent
+  else
+    local n = 0
+    for record in string.gmatch(records, '[^\n]+') do
+      n = n + 1
+      local log = log_of(ids[n])
+      log.n = log.n + 1
+      log[log.n] = record
+      if urgent and byte(record, 1) == X then log.urgent = true end
     end
-    local size_now = shard.n + 1
-    shard[size_now], shard.n = record, size_now
-    if string.byte(record, 1) == X then shard.urgent = true end
   end
 end
 
@@ -97,10 +120,10 @@ for _, id in ipairs(order) do
 end
 
 redis.call('HSET', key('state'), 'buckets', grow(n, seats), 'seats', seats)
-redis.call('HINCRBY', key('state'), 'logged', (#ARGV - 9) / 2)
+redis.call('HINCRBY', key('state'), 'logged', total)
 for count, op, source in string.gmatch(ARGV[9], '(%d+) (%l+) ([^\n]*)') do
   redis.call('HINCRBY', key('stats'), op, count)
   count_event(op, source, count)
 end
-count_minute(now, 'events', (#ARGV - 9) / 2)
+count_minute(now, 'events', total)
 return wake

@@ -15,7 +15,7 @@ if ARGV[7] == '' then return {'ok', version, ''} end
 
 local section, state = meta[2], key('state')
 local n = tonumber(redis.call('HGET', state, 'buckets') or 1)
-local size = power(n)
+local size, split_to = level(n)
 redis.call('LTRIM', key('log:' .. id), tonumber(ARGV[5]), -1)
 redis.call('HINCRBY', state, 'logged', 0 - tonumber(ARGV[6]))
 redis.call('SET', key('snap:' .. id), ARGV[7])
@@ -44,7 +44,7 @@ end
 local freed = 0
 for i = 18, 17 + 2 * f, 2 do
   if not busy[ARGV[i + 1]] then
-    freed = freed + redis.call('HDEL', bucket(ARGV[i], n, size), ARGV[i])
+    freed = freed + redis.call('HDEL', bucket(ARGV[i], size, split_to), ARGV[i])
   end
 end
 if freed > 0 then
@@ -58,7 +58,7 @@ if split then
   new = tostring(new_shard(section, now, tonumber(ARGV[14]), tonumber(ARGV[15]), tonumber(ARGV[16])))
   local moved, count = {}, 0
   for i = first_moved + 4, #ARGV, 2 do
-    redis.call('HSET', bucket(ARGV[i], n, size), ARGV[i], new)
+    redis.call('HSET', bucket(ARGV[i], size, split_to), ARGV[i], new)
     moved[ARGV[i + 1]] = true
     count = count + 1
   end

@@ -1,6 +1,7 @@
 -- Put before every script of the store. KEYS[1] is the partition's prefix, "sm:{site.p}"; every other
 -- key is made from it, so all of a script's keys lie in one cluster slot.
 local P = KEYS[1]
+local byte, sub = string.byte, string.sub
 
 local function key(name)
   return P .. ':' .. name
@@ -15,48 +16,54 @@ local function clock(given)
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 
--- A directory of n buckets grows one bucket at a time (linear hashing): `size` is the largest power of
--- two that is at most n; digests whose bucket at 2 * size does not exist yet are in the one at size.
-local function power(n)
+-- A directory of n buckets grows by splitting one bucket after the other into four (linear hashing): `size`
+-- is the largest power of four that is at most n, and the first `split` buckets of that size are divided.
+-- Four and not two: a URL is then moved a third as often while a site grows.
+local function level(n)
   local size = 1
-  while size * 2 <= n do size = size * 2 end
-  return size
+  while size * 4 <= n do size = size * 4 end
+  return size, (n - size) / 3
 end
 
 local D = P .. ':d:'
 
 local function hash(digest)
-  local a, b, c, d = string.byte(digest, 1, 4)
+  local a, b, c, d = byte(digest, 1, 4)
   return ((a * 256 + b) * 256 + c) * 256 + d
 end
 
-local function bucket(digest, n, size)
+local function bucket(digest, size, split)
   local h = hash(digest)
-  local b = h % (size * 2)
-  if b >= n then b = h % size end
+  local b = h % size
+  if b < split then b = h % (size * 4) end
   return D .. b
 end
 
--- Splits buckets until they hold 24 digests on average: the unsplit ones then hold 48 at the most, give or
--- take 7, and stay compact listpacks that are quickly searched. An append of k new URLs splits k / 24 of
--- them, whatever the size of the site. Returns the new number of buckets.
+-- Splits buckets until they hold 20 digests on average. The undivided ones then hold 80 at the most, give
+-- or take 9, and stay compact listpacks (128 entries in Redis' own settings) that are quickly searched. An
+-- append of k new URLs splits k / 60 of them, whatever the size of the site. Returns the new number of
+-- buckets.
 local function grow(n, seats)
-  local size = power(n)
-  while seats > 24 * n do
-    local from, into, moved, gone = key('d:' .. (n - size)), key('d:' .. n), {}, {}
+  local size, split = level(n)
+  while seats > 20 * n do
+    local from, moved, gone = D .. split, {}, {}
     local all = redis.call('HGETALL', from)
     for i = 1, #all, 2 do
-      if hash(all[i]) % (size * 2) == n then
-        moved[#moved + 1], moved[#moved + 2] = all[i], all[i + 1]
+      local b = hash(all[i]) % (size * 4)
+      if b ~= split then
+        local into = moved[b]
+        if not into then
+          into = {D .. b}
+          moved[b] = into
+        end
+        into[#into + 1], into[#into + 2] = all[i], all[i + 1]
         gone[#gone + 1] = all[i]
       end
     end
-    if #gone > 0 then
-      redis.call('HSET', into, unpack(moved))
-      redis.call('HDEL', from, unpack(gone))
-    end
-    n = n + 1
-    if n == size * 2 then size = n end
+    for _, into in pairs(moved) do redis.call('HSET', unpack(into)) end
+    if #gone > 0 then redis.call('HDEL', from, unpack(gone)) end
+    n, split = n + 3, split + 1
+    if split == size then size, split = size * 4, 0 end
   end
   return n
 end

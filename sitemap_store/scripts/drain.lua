@@ -15,7 +15,8 @@ for id = 1, last do
   end
   redis.call('DEL', key('log:' .. id), key('snap:' .. id), key('s:' .. id))
 end
-for b = 0, tonumber(redis.call('HGET', key('state'), 'buckets') or 1) do redis.call('DEL', key('d:' .. b)) end
+local size = level(tonumber(redis.call('HGET', key('state'), 'buckets') or 1))
+for b = 0, size * 4 - 1 do redis.call('DEL', key('d:' .. b)) end
 for _, k in ipairs(redis.call('HKEYS', key('index_sizes'))) do
   redis.call('DEL', key('i:' .. k), key('idx:' .. k), key('leaving:' .. k))
 end

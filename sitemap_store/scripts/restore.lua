@@ -30,8 +30,8 @@ redis.call('HSET', key('numbers'), section, counted)
 redis.call('HSET', key('open'), section, id)
 local n = tonumber(redis.call('HGET', key('state'), 'buckets') or 1)
 local seats = tonumber(redis.call('HGET', key('state'), 'seats') or 0)
-local size = power(n)
-for i = 14, #ARGV do redis.call('HSET', bucket(ARGV[i], n, size), ARGV[i], id) end
+local size, split = level(n)
+for i = 14, #ARGV do redis.call('HSET', bucket(ARGV[i], size, split), ARGV[i], id) end
 seats = seats + #ARGV - 13
 redis.call('HSET', key('state'), 'buckets', grow(n, seats), 'seats', seats)
 return id

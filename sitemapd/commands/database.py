@@ -190,15 +190,16 @@ def _ask_leader(context: Context, source: DatabaseSource, name: str, *, accept: 
             waiting = dialect.requested(shape.label, token)
             told = json.loads(dialect.noted(shape.label)[1] or "{}")
             dialect.rollback()
-            if not waiting and "wanted" not in told and told.get("compared", 0) > before:
+            done = not waiting and not told.keys() & {"wanted", "doing"}
+            if done and told.get("compared", 0) > before:
                 return {"asked": True, "held": told.get("held_deletes", 0)}
             time.sleep(POLL_S)
 
 
 def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, as_json: bool) -> None:
+    from producers.ndjson import read_lines
     from producers.sync import Desired, TooManyDeletes
     from sitemap_store.wire import check_source
-    from sitemapd.commands.push import batches, read_lines
 
     try:
         check_source(source)
@@ -216,12 +217,12 @@ def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, a
     sink, site = parts.publisher(name), parts.sites[name]
     began, refusals = sink.store.now(), 0
     with Desired() as desired:
-        for batch in batches(read_lines(file)):
-            refusals_here = _take(desired, [line.item for line in batch], site, source, began)
+        for batch in read_lines(file):
+            refusals_here = _take(desired, batch.items, site, source, began)
             for place, each in refusals_here:
                 refusals += 1
                 if refusals <= SHOWN and not as_json:
-                    number = batch[place].number
+                    number = batch.numbers[place]
                     click.echo(f"line {number}: {each.loc}: {each.detail} [{each.rule}]", err=True)
             if refusals_here:
                 sink.store.reject([(each, source) for _, each in refusals_here])

@@ -6,11 +6,11 @@ import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
+from producers.ndjson import Lines, read_lines
 from sitemap_store.errors import Refused
 from sitemap_store.wire import OPS
 from sitemapd.cli import Context
@@ -19,19 +19,10 @@ from sitemapd.memory import ease_collector
 if TYPE_CHECKING:
     from producers.sink import EventSink, Outcome
 
-CHUNK = 2000
-"""Lines per batch."""
-LINE_MAX = 1024 * 1024
-"""The most bytes of one line."""
+BULK = 200
+"""Lines that come at once and are more than this are a bulk load: their shards wait to be full."""
 SHOWN = 100
 """How many refusals are printed one by one; `sitemapd rejected` has more."""
-
-
-class Line(NamedTuple):
-    """One line of input: its number from 1, and the decoded event or its refusal."""
-
-    number: int
-    item: Any
 
 
 @click.command()
@@ -77,14 +68,15 @@ def push(
             "urgent": urgent or None,
         }
         given = {name: value for name, value in fields.items() if value is not None}
-        lines = (Line(i, {"op": op, "loc": url, **given}) for i, url in enumerate(urls, 1))
+        items = [{"op": op, "loc": url, **given} for url in urls]
+        lines = iter([Lines(range(1, len(urls) + 1), items)])
     else:
         raise click.UsageError(f"{op!r} is none of add, update, delete, -.")
-    send(context, lines, source=source, bulk=op == "-", as_json=as_json)
+    send(context, lines, source=source, as_json=as_json)
 
 
-def send(context: Context, lines: Iterator[Line], *, source: str | None, bulk: bool, as_json: bool) -> None:
-    """Push lines in batches and say what became of them. Exits 1 when one was refused."""
+def send(context: Context, lines: Iterator[Lines], *, source: str | None, as_json: bool) -> None:
+    """Push lines as they come and say what became of them. Exits 1 when one was refused."""
     from sitemap_store.wire import check_source
 
     if source is not None:
@@ -93,19 +85,18 @@ def send(context: Context, lines: Iterator[Line], *, source: str | None, bulk: b
         except Refused as refused:
             raise click.UsageError(refused.detail) from refused
     publisher = context.parts.publisher(context.site_name)
-    if bulk:
-        ease_collector()
+    ease_collector()
     progress = Progress(quiet=as_json)
     accepted = refusals = 0
     kept: list[dict[str, object]] = []
-    for batch, outcome in outcomes(publisher, lines, source=source, bulk=bulk):
+    for batch, outcome in outcomes(publisher, lines, source=source):
         accepted += outcome.accepted
         refusals += len(outcome.refused)
         for refusal in outcome.refused:
             if len(kept) >= SHOWN:
                 break
             row = {
-                "line": batch[refusal.place].number,
+                "line": batch.numbers[refusal.place],
                 "loc": _printable(refusal.refused.loc),
                 "rule": refusal.refused.rule,
                 "detail": _printable(refusal.refused.detail),
@@ -129,49 +120,19 @@ def send(context: Context, lines: Iterator[Line], *, source: str | None, bulk: b
         sys.exit(1)
 
 
-def read_lines(stream: BinaryIO) -> Iterator[Line]:
-    """The events of an NDJSON stream; blank lines are passed over, bad ones become refusals."""
-    number = 0
-    decode = json.JSONDecoder().raw_decode
-    while raw := stream.readline(LINE_MAX + 1):
-        number += 1
-        if len(raw) > LINE_MAX:
-            while not raw.endswith(b"\n") and (raw := stream.readline(LINE_MAX)):
-                pass
-            detail = f"The line is longer than {LINE_MAX} bytes."
-            yield Line(number, Refused(loc="", rule="too-large", detail=detail))
-            continue
-        try:
-            text = raw.decode().strip()
-            if not text:
-                continue
-            item, end = decode(text)
-            if end != len(text):
-                raise ValueError(f"more follows after character {end}")
-            yield Line(number, item)
-        except (ValueError, RecursionError) as error:
-            yield Line(number, Refused(loc="", rule="json", detail=f"The line is not JSON: {error}."))
-
-
-def batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
-    """The lines, `CHUNK` at a time."""
-    while batch := list(islice(lines, CHUNK)):
-        yield batch
-
-
 def outcomes(
-    sink: EventSink, lines: Iterator[Line], *, source: str | None, bulk: bool
-) -> Iterator[tuple[list[Line], Outcome]]:
+    sink: EventSink, lines: Iterator[Lines], *, source: str | None
+) -> Iterator[tuple[Lines, Outcome]]:
     """Push the lines batch by batch, in their order.
 
     While Redis takes one batch the next is read and checked, so that neither waits for the other.
     """
     with ThreadPoolExecutor(1) as pool:
-        waiting: list[tuple[list[Line], Future[Outcome]]] = []
-        for batch in batches(lines):
-            checked = sink.check([line.item for line in batch], source=source)
-            waiting.append((batch, pool.submit(sink.take, checked, bulk=bulk)))
-            if len(waiting) > 1:
+        waiting: list[tuple[Lines, Future[Outcome]]] = []
+        for batch in lines:
+            checked = sink.check(batch.items, source=source)
+            waiting.append((batch, pool.submit(sink.take, checked, bulk=len(batch.items) > BULK)))
+            while len(waiting) > 1 or (waiting and waiting[0][1].done()):
                 earlier, taken = waiting.pop(0)
                 yield earlier, taken.result()
         for batch, taken in waiting:

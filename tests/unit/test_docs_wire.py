@@ -7,12 +7,12 @@ from typing import Final
 
 import pytest
 
+from producers.ndjson import LINE_MAX, read_lines
 from sitemap_store.errors import Refused
 from sitemap_store.events import encode
 from sitemap_store.site import Site
 from sitemap_store.wire import FIELDS, OPS, QUEUE, check
 from sitemapd.build import build_site
-from sitemapd.commands.push import LINE_MAX, read_lines
 from sitemapd.settings import SiteSettings
 from tests import markdown
 from tests.markdown import ROOT, plain
@@ -52,8 +52,8 @@ def test_events_of_the_page_are_accepted(block: str) -> None:
 def test_lines_of_the_page_are_accepted() -> None:
     """A line shown as NDJSON is read and keeps every rule."""
     (block,) = markdown.blocks(WIRE, "ndjson")
-    lines = list(read_lines(io.BytesIO(block.encode())))
-    assert [check(line.item, shop(), NOW).event.op for line in lines] == list(OPS)
+    (lines,) = read_lines(io.BytesIO(block.encode()))
+    assert [check(item, shop(), NOW).event.op for item in lines.items] == list(OPS)
 
 
 @pytest.mark.parametrize(("rule", "example"), RULES, ids=[rule for rule, _ in RULES])
@@ -61,10 +61,10 @@ def test_each_rule_refuses_its_example(rule: str, example: str) -> None:
     """The example of a rule is refused by that rule and no other."""
     base, line = BY_HAND.get(rule, (SHOP, example))
     (read,) = read_lines(io.BytesIO(line.encode()))
-    refused = read.item
+    (refused,) = read.items
     if not isinstance(refused, Refused):
         with pytest.raises(Refused) as caught:
-            check(read.item, shop(base), NOW)
+            check(refused, shop(base), NOW)
         refused = caught.value
     assert refused.rule == rule
 
@@ -72,7 +72,7 @@ def test_each_rule_refuses_its_example(rule: str, example: str) -> None:
 def test_no_rule_is_missing() -> None:
     """Each code that a refusal is given in the code has its row."""
     found = set()
-    for path in (*(ROOT / "sitemap_store").glob("*.py"), ROOT / "sitemapd" / "commands" / "push.py"):
+    for path in (*(ROOT / "sitemap_store").glob("*.py"), ROOT / "producers" / "ndjson.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call):
                 found |= rules_of(node)

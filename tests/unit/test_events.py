@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_store.events import KEEP, Event, Logged, decode, encode, read_log
+from sitemap_store.events import KEEP, Event, Logged, count_events, decode, encode, plain_adds, read_log
 from tests import strategies
 from tests.world import BASE
 
@@ -80,3 +80,17 @@ def test_a_log_gives_its_events_oldest_first_with_their_time(appends: list[tuple
     assert list(read_log(elements)) == [
         Logged(decode(encode(event)), appended) for appended, events in appends for event in events
     ]
+
+
+@given(st.integers(0, 2**53), st.lists(strategies.events, min_size=1, max_size=4))
+def test_plain_adds_are_what_their_records_say(appended: int, events: list[Event]) -> None:
+    """All of an element's adds, column by column, or nothing of it."""
+    element = "\n".join([str(appended), *map(encode, events)]).encode()
+    assert count_events([element, element]) == 2 * len(events)
+    adds = plain_adds(element)
+    if adds is not None:
+        found = [
+            Logged(Event("add", loc, lastmod), adds.appended) for loc, lastmod in zip(*adds[1:], strict=True)
+        ]
+        assert found == list(read_log([element]))
+    assert (adds is not None) == all(encode(event).count("\t") == 1 and event.op == "add" for event in events)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_store.entries import Entry, Tombstone
-from sitemap_store.events import Event, Logged
-from sitemap_store.fold import TOMBSTONE_MS, Folded, fold
+from sitemap_store.events import Event, Logged, encode
+from sitemap_store.fold import TOMBSTONE_MS, Folded, fold, fold_elements
 from sitemap_store.snapshot import EMPTY, Snapshot
 from tests import strategies
 from tests.world import BASE, START
@@ -315,3 +315,47 @@ def test_other_urls_stay_as_they_are(count: int) -> None:
     rows = {loc: Entry(loc, at=5) for loc in (f"{BASE}p{n}" for n in range(count))}
     folded = at_once(add(), before=Snapshot(rows, {}))
     assert {loc: row for loc, row in folded.snapshot.entries.items() if loc != LOC} == rows
+
+
+# A log as it is stored.
+
+
+@given(strategies.snapshots, strategies.logs(paths=6, size=20), st.data())
+def test_a_stored_log_folds_as_its_events_do(
+    snapshot: Snapshot, log: list[Logged], data: st.DataObject
+) -> None:
+    """Whether an element is taken at once or event by event: the same entries, graves, seats and counts."""
+    plain = [
+        Logged(Event("add", f"{BASE}n{n}", lastmod="2026-01-01"), START)
+        for n in range(data.draw(st.integers(0, 9)))
+    ]
+    place = data.draw(st.integers(0, len(log)))
+    log = log[:place] + plain + log[place:]
+    elements, logged = [], []
+    while log:
+        size = data.draw(st.integers(1, 8))
+        some, log = log[:size], log[size:]
+        elements.append("\n".join([str(some[0].appended), *(encode(event) for event, _ in some)]).encode())
+        logged += [Logged(event, some[0].appended) for event, _ in some]
+    stored, alone = fold_elements(snapshot, elements, START), fold(snapshot, logged, START)
+    assert stored == alone
+    assert list(stored.snapshot.entries) == list(alone.snapshot.entries)
+
+
+def test_a_bulk_load_is_taken_an_element_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adds of new URLs with a lastmod never become events of their own."""
+    monkeypatch.setattr("sitemap_store.fold.read_log", lambda elements: pytest.fail("read one by one"))
+    element = "\n".join([str(START), *(f"a{BASE}{n}\t2026-01-0{n}" for n in range(1, 9))]).encode()
+    entries = fold_elements(EMPTY, [element], START).snapshot.entries
+    assert [entry.lastmod for entry in entries.values()] == [f"2026-01-0{n}" for n in range(1, 9)]
+    assert {entry.at for entry in entries.values()} == {START}
+
+
+def test_entries_come_in_the_order_of_their_locs() -> None:
+    """Whatever order they were added in."""
+    late = (
+        Event("add", BASE + "z", lastmod="2026-01-01"),
+        Event("add", BASE + "b"),
+        Event("update", BASE + "a"),
+    )
+    assert list(at_once(*late).snapshot.entries) == [BASE + "a", BASE + "b", BASE + "z"]
