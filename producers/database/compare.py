@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from types import TracebackType
 from typing import IO, Final, NamedTuple
 
@@ -40,7 +40,7 @@ class Difference(NamedTuple):
     """One part's difference."""
 
     add: list[str]
-    """Lines to be added, or to replace what is listed."""
+    """Lines to be added, or to replace what is listed, in the order in which they came."""
     delete: list[str]
     """Keys (what stands before a line's first tab) that are listed and not wanted."""
 
@@ -74,13 +74,20 @@ class Lines:
         for line in lines:
             waiting[hash(line.partition("\t")[0]) % PARTS].append(line)
             count += 1
-        self._count += count
-        self._buffered += count
-        if self._buffered >= self._most:
-            self._write()
+        self._added(count)
+
+    def spread(self, lines: Sequence[str]) -> None:
+        """Take lines in by their order instead, one such call for each part of another side.
+
+        Where a line stands among those of its part is about where it stood among all: URLs are parted by
+        chance. So what lay together comes out together, and gets its seats in the same few shards.
+        """
+        for place, line in enumerate(lines):
+            self._waiting[place * PARTS // len(lines)].append(line)
+        self._added(len(lines))
 
     def part(self, number: int) -> list[str]:
-        """The lines of one part."""
+        """The lines of one part, in the order in which they came."""
         found: list[str] = []
         if self._files:
             file = self._files[number]
@@ -89,10 +96,20 @@ class Lines:
             found.pop()
         return found + self._waiting[number]
 
+    def chunks(self, size: int) -> Iterator[list[str]]:
+        """All lines, part by part, up to `size` at a time."""
+        return chain.from_iterable(chunks(self.part(number), size) for number in range(PARTS))
+
     def close(self) -> None:
         """Give the disk back."""
         for file in self._files:
             file.close()
+
+    def _added(self, count: int) -> None:
+        self._count += count
+        self._buffered += count
+        if self._buffered >= self._most:
+            self._write()
 
     def _write(self) -> None:
         if not self._files:
@@ -128,8 +145,9 @@ class Comparison:
     def differences(self) -> Iterator[Difference]:
         """Part by part. Of several lines wanted for one URL the newest speaks for it."""
         for number in range(PARTS):
-            wanted, listed = set(self.wanted.part(number)), set(self.listed.part(number))
-            new, old = wanted - listed, listed - wanted
+            wanted, listed = self.wanted.part(number), set(self.listed.part(number))
+            new, old = set(wanted), listed.difference(wanted)
+            new -= listed
             if not new and not old:
                 continue
             concerned = {line[: line.index("\t")] for line in (*new, *old)}

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from itertools import chain, groupby
 from typing import Final
 
-from producers.database.compare import Comparison, Synced, chunks, fields_of, line_of, too_many
+from producers.database.compare import Comparison, Lines, Synced, chunks, fields_of, line_of, too_many
 from producers.database.dialect import Dialect, Seen
 from producers.database.drain import Drainer, seen_rows
 from producers.database.rows import Reader
@@ -80,29 +81,26 @@ def _send(
     accept: bool,
 ) -> Synced:
     name = shape.source.name
-    deletes, sent = Comparison(), 0
-    with deletes:
+    with closing(Lines()) as adds, closing(Lines()) as deletes:
         for difference in comparison.differences():
-            for lines in chunks(difference.add, CHUNK):
-                events = [
-                    Event("add", loc, lastmod, changefreq, priority, source=name)
-                    for loc, lastmod, changefreq, priority, _ in map(fields_of, lines)
-                    if loc not in touched
-                ]
-                sent += sink.send(events, bulk=True)
-                pause()
-            deletes.wanted.add(f"{loc}\t" for loc in difference.delete)
-        listed, surplus = len(comparison.listed), len(deletes.wanted)
+            adds.spread(difference.add)
+            deletes.spread(difference.delete)
+            pause()
+        sent = deleted = 0
+        for lines in adds.chunks(CHUNK):
+            events = [
+                Event("add", loc, lastmod, changefreq, priority, source=name)
+                for loc, lastmod, changefreq, priority, _ in map(fields_of, lines)
+                if loc not in touched
+            ]
+            sent += sink.send(events, bulk=True)
+            pause()
+        listed, surplus = len(comparison.listed), len(deletes)
         held = surplus if not accept and too_many(surplus, listed, shape.source.max_delete) else 0
-        deleted = 0
-        if not held:
-            for difference in deletes.differences():
-                for lines in chunks(difference.add, CHUNK):
-                    locs = [line.rstrip("\t") for line in lines]
-                    deleted += sink.send(
-                        [Event("delete", loc, source=name) for loc in locs if loc not in touched], bulk=True
-                    )
-                    pause()
+        for locs in () if held else deletes.chunks(CHUNK):
+            gone = [Event("delete", loc, source=name) for loc in locs if loc not in touched]
+            deleted += sink.send(gone, bulk=True)
+            pause()
     return Synced(listed=listed, wanted=len(comparison.wanted), sent=sent, deleted=deleted, held=held)
 
 

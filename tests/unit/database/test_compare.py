@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.database import compare
-from producers.database.compare import Comparison, too_many
+from producers.database.compare import Comparison, Lines, too_many
 
 locs = st.sampled_from([f"https://example.com/{n}" for n in range(6)])
 dates = st.sampled_from(["", "2026-01-01", "2026-01-02T00:00:00Z", "2026-01-01T23:00:00-02:00"])
@@ -33,6 +33,21 @@ def test_the_difference_is_a_plain_dicts(wanted: list[str], listed: dict[str, st
     expected = {line for loc, line in best.items() if line != have.get(loc)}
     assert adds == expected
     assert deletes == set(have) - set(best)
+
+
+def test_lines_come_out_about_in_the_order_of_the_rows() -> None:
+    """They are parted by chance to be compared; rows that lie together are still sent near each other."""
+    count = 64_000
+    with Comparison() as comparison:
+        comparison.wanted.add(f"https://example.com/{n}\t\t\t\t" for n in range(count))
+        adds = Lines()
+        for difference in comparison.differences():
+            adds.spread(difference.add)
+        rows = [int(line.split("\t")[0].rpartition("/")[2]) for lines in adds.chunks(1000) for line in lines]
+        adds.close()
+    assert sorted(rows) == list(range(count))
+    assert max(rows[: count // 10]) < count // 3
+    assert min(rows[-count // 10 :]) > count * 2 // 3
 
 
 def test_how_much_is_too_much() -> None:
