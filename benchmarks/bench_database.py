@@ -13,19 +13,27 @@ import os
 import statistics
 import subprocess
 import time
+from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.service import Service, quantile, running
+from benchmarks.urls import BASE
 from producers.database import Relay
 from producers.database.check import connect, shape_of
 from producers.database.install import install, uninstall
+from sitemap_store.site import index_file
 from tests.integration.database_servers import SERVERS, Server
 from tests.integration.database_servers import running as database_running
 
 BULK: Final = 10_000
+GOLDEN: Final = 0.618034
+"""Its multiples are spread evenly, neighbours far apart: a shard is rewritten once a second at most."""
+APART_S: Final = 0.25
+"""Seconds between two commits, so that none waits for what the one before it caused."""
+SLUG: Final = "a-product-with-a-name-of-some-length-{}"
 TYPES: Final = {
     "postgresql": ("varchar(200)", "timestamptz"),
     "mysql": ("varchar(200)", "timestamp(6) NULL"),
@@ -72,7 +80,7 @@ class Bench:
         cursor = self.application.cursor()
         for start in range(1, self.rows + 1, 5000):
             values = ", ".join(
-                f"({n}, 'a-product-with-a-name-of-some-length-{n}', true, '2026-01-01 00:00:00', 1)"
+                f"({n}, '{SLUG.format(n)}', true, '2026-01-01 00:00:00', 1)"
                 for n in range(start, min(start + 5000, self.rows + 1))
             )
             cursor.execute(f"INSERT INTO products VALUES {values}")
@@ -140,20 +148,30 @@ class Bench:
         relay.start()
         relay.ready.wait(300)
         self._settled()
-        index = self.service.output / "sitemap.xml"
-        shards = max(1, self.rows // 1000)
         took = []
         for n in range(samples):
-            before = os.stat(index).st_ino
-            key = (n % shards) * 1000 + n % 1000 + 1
+            key = int(n * GOLDEN % 1 * self.rows) + 1
+            index, file = self._listing(key)
+            before, said = os.stat(index).st_ino, _lastmod_of(file, index)
             self.run(f"UPDATE products SET updated_at = '2026-04-01 00:{n % 60:02}:00' WHERE id = {key}")
             begin = time.perf_counter()
-            while os.stat(index).st_ino == before and time.perf_counter() - begin < 5:
+            while time.perf_counter() - begin < 5:
+                if os.stat(index).st_ino != before:
+                    before = os.stat(index).st_ino
+                    if _lastmod_of(file, index) != said:
+                        break
                 time.sleep(0.0005)
             took.append((time.perf_counter() - begin) * 1000)
-            time.sleep(max(0.05, 1.3 / shards))
+            time.sleep(APART_S)
         relay.stop()
-        return {"p50 ms": quantile(took, 0.5), "p99 ms": quantile(took, 0.99)}
+        return {"rows": self.rows, "p50 ms": quantile(took, 0.5), "p99 ms": quantile(took, 0.99)}
+
+    def _listing(self, key: int) -> tuple[Path, str]:
+        """The index that lists the file with a row's URL, and the file."""
+        found = self.sink.store.find(f"{BASE}products/{SLUG.format(key)}")
+        assert found is not None
+        indexes = (self.service.output / index_file(number) for number in self.sink.store.index_files())
+        return next(index for index in indexes if f"/{found.file}<" in index.read_text()), found.file
 
     def unchanged(self) -> dict[str, float]:
         """`sitemapd sync` of a table in which nothing changed; its start is part of the time."""
@@ -188,6 +206,11 @@ def main() -> None:
             bench = Bench(server, service, chosen.rows)
             for part in parts:
                 show(f"{kind}, {chosen.rows:,} rows: {part}", getattr(bench, part)())
+
+
+def _lastmod_of(file: str, index: Path) -> str:
+    """What an index says of when a file changed."""
+    return index.read_text().partition(f"/{file}</loc><lastmod>")[2].partition("<")[0]
 
 
 def show(title: str, row: dict[str, float]) -> None:
