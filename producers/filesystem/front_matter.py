@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from functools import lru_cache
 from typing import Final
 
 import yaml
 
+from producers.filesystem.plain_yaml import read_plain
 from sitemap_store.errors import SitemapdError
 
 _YAML: Final = re.compile(r"---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
@@ -20,7 +22,7 @@ class FrontMatterError(SitemapdError):
     """A file's front matter is not written as its kind wants it."""
 
 
-class _Loader(yaml.CSafeLoader):
+class PlainDates(yaml.CSafeLoader):
     """YAML whose dates stay text: PyYAML raises on 0000-00-00 and shifts others."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012, a class attribute of PyYAML's own
@@ -50,6 +52,7 @@ def front_matter(data: bytes) -> dict[str, object]:
     return {plain(name): value for name, value in found.items() if isinstance(name, str)}
 
 
+@lru_cache(maxsize=256)
 def plain(name: str) -> str:
     """A field's name as `front_matter` gives it."""
     return name.lower().replace("-", "").replace("_", "")
@@ -57,8 +60,11 @@ def plain(name: str) -> str:
 
 def _read(text: str) -> object:
     if text.startswith("---"):
+        fields = read_plain(text)
+        if fields is not None:
+            return fields
         match = _YAML.match(text)
-        return yaml.load(match[1], _Loader) if match else None
+        return yaml.load(match[1], PlainDates) if match else None
     if text.startswith("+++"):
         match = _TOML.match(text)
         return tomllib.loads(match[1].replace("\r\n", "\n")) if match else None

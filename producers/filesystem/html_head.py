@@ -1,14 +1,17 @@
 """What the head of an HTML file says about being listed, read up to its body.
 
 libxml2 takes 3 to 5 µs an element, and a head has dozens of which two or three matter. So a regular
-expression walks over the head's tags, past comments, scripts and titles, and picks those few; lxml
-reads them. The walk ends where the body begins: at its tag, or at a tag that no head can hold.
+expression walks over the head's tags, past comments, scripts and titles, and picks those few. Tags
+whose attributes stand in double quotes and hold neither entities nor more than ASCII are read as
+they are; lxml reads the others. The walk ends where the body begins: at its tag, or at a tag that no
+head can hold.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 from urllib.parse import urljoin
 
@@ -26,6 +29,14 @@ _TAG: Final = re.compile(rf"<(?:!--|([A-Za-z][^\s/>]*+){_ATTRIBUTES}>)")
 _HEAD_TAGS: Final = frozenset({"html", "head", "meta", "link", "base", "basefont", "bgsound"})
 _RAW_TAGS: Final = frozenset({"script", "style", "title", "noscript", "template", "noframes"})
 _TELLING: Final = ("canonical", "robots", "refresh", "article:modified_time")
+_CLEAR: Final = re.compile(r"""<(link|base|meta)((?: [a-z][a-z:-]*="[ !#-%'-;=?-~]*")*) ?/?>""")
+_CLEAR_ATTRIBUTE: Final = re.compile(r'''([a-z:-]+)="([^"]*)"''')
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_MARKED: Final = tuple(mark for mark, _ in _MARKS)
 _WEB: Final = re.compile("https?:", re.I)
 _TOKENS: Final = re.compile(r"[\s,;]+")
 _REFRESH: Final = re.compile(r"\s*[0-9.]*\s*[;,]?\s*(?:url\s*=\s*)?['\"]?(?P<url>[^'\"\s]*)", re.I)
@@ -49,18 +60,17 @@ def read_head(data: bytes) -> Head:
     """Read the start of an HTML file, without its comments, up to where its body begins."""
     tags = _telling_tags(data[:FIRST_BYTES])
     if tags is None:
-        tags = _telling_tags(data[:HEAD_BYTES]) if len(data) > FIRST_BYTES else ""
+        tags = _telling_tags(data[:HEAD_BYTES]) if len(data) > FIRST_BYTES else []
     if not tags:
         return NO_HEAD
-    root = etree.HTML(f"<html><head>{tags}</head></html>")
     canonical = base = refresh = modified = ""
     noindex = False
-    for element in root.iter("link", "base", "meta"):
-        if element.tag == "link":
+    for tag, element in clear(tags) or parsed(tags):
+        if tag == "link":
             if not canonical and "canonical" in words(element.get("rel")):
                 canonical = (element.get("href") or "").strip()
             continue
-        if element.tag == "base":
+        if tag == "base":
             base = base or (element.get("href") or "").strip()
             continue
         content = element.get("content") or ""
@@ -74,32 +84,62 @@ def read_head(data: bytes) -> Head:
     return Head(canonical, base, refresh, noindex, modified)
 
 
-def _telling_tags(data: bytes) -> str | None:
+def clear(tags: Iterable[str]) -> list[tuple[str, dict[str, str]]] | None:
+    """The elements of some tags with their attributes; None when libxml2 has to say what they are."""
+    found = []
+    for tag in tags:
+        match = _CLEAR.fullmatch(tag)
+        if match is None:
+            return None
+        # Of an attribute that comes twice the first counts.
+        found.append((match[1], dict(reversed(_CLEAR_ATTRIBUTE.findall(match[2])))))
+    return found
+
+
+def parsed(tags: Iterable[str]) -> list[tuple[str, dict[str, str]]]:
+    """The elements that matter among some tags, as libxml2 reads them."""
+    root = etree.HTML(f"<html><head>{''.join(tags)}</head></html>")
+    return [
+        (element.tag, {str(name): str(value) for name, value in element.items()})
+        for element in root.iter("link", "base", "meta")
+    ]
+
+
+def _telling_tags(data: bytes) -> list[str] | None:
     """The tags that matter; None when there are none and the head may go on after `data`."""
     text = _decoded(data)
     lower = text.lower()
     if len(lower) != len(text):  # a few letters get longer
         text = text.encode("ascii", "xmlcharrefreplace").decode()
         lower = text.lower()
-    if "<body" in lower and not any(map(lower.__contains__, _TELLING)):
-        return ""
     found: list[str] = []
-    place = 0
+    place, telling = 0, _next_telling(lower, 0)
+    if telling == len(lower) and "<body" in lower:
+        return found
     while match := _TAG.search(text, place):
-        place, tag = match.end(), match[1]
+        start, place = match.span()
+        tag = match[1]
         if tag is None:
-            end = lower.find("-->", match.start() + 2)
+            end = lower.find("-->", start + 2)
             place = end + 3 if end >= 0 else len(text)
             continue
         tag = tag.lower()
-        if tag in _RAW_TAGS:
+        if tag in _HEAD_TAGS:
+            if telling < start:
+                telling = _next_telling(lower, start)
+            if telling < place or tag == "base":
+                found.append(match[0])
+        elif tag in _RAW_TAGS:
             end = lower.find(f"</{tag}", place)
             place = end if end >= 0 else len(text)
-        elif tag not in _HEAD_TAGS:
-            return "".join(found)
-        elif tag == "base" or any(map(lower[match.start() : place].__contains__, _TELLING)):
-            found.append(match[0])
-    return None if len(data) == FIRST_BYTES else "".join(found)
+        else:
+            return found
+    return None if len(data) == FIRST_BYTES else found
+
+
+def _next_telling(lower: str, place: int) -> int:
+    found = [lower.find(word, place) for word in _TELLING]
+    return min((each for each in found if each >= 0), default=len(lower))
 
 
 def leads_elsewhere(head: Head, loc: str, mapping: Mapping) -> str:
@@ -108,7 +148,7 @@ def leads_elsewhere(head: Head, loc: str, mapping: Mapping) -> str:
         return "noindex"
     base = _joined(loc, head.base) if head.base else loc
     for why, href in (("canonical", head.canonical), ("refresh", head.refresh)):
-        if href and _is_other(_joined(base, href), loc, mapping):
+        if href and href != loc and _is_other(_joined(base, href), loc, mapping):
             return why
     return ""
 
@@ -140,15 +180,11 @@ def words(text: str | None) -> set[str]:
 
 
 def _decoded(data: bytes) -> str:
-    for mark, encoding in (
-        (codecs.BOM_UTF8, "utf-8"),
-        (codecs.BOM_UTF16_LE, "utf-16-le"),
-        (codecs.BOM_UTF16_BE, "utf-16-be"),
-    ):
-        if data.startswith(mark):
-            return data[len(mark) :].decode(encoding, "replace").replace("\x00", "")
+    if data.startswith(_MARKED):
+        mark, encoding = next(each for each in _MARKS if data.startswith(each[0]))
+        return data[len(mark) :].decode(encoding, "replace").replace("\x00", "")
     try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(data)
+        text = codecs.utf_8_decode(data, "strict", False)[0]  # it may be cut within a character
     except UnicodeDecodeError:
         text = data.decode("latin-1")
     return text.replace("\x00", "\ufffd")
