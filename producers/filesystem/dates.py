@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Final
 
 from sitemap_store.errors import Refused
@@ -25,9 +26,12 @@ def date_text(value: object, zone: str | None) -> str:
     """
     if isinstance(value, datetime | date):
         value = value.isoformat()
-    if not isinstance(value, str):
-        return ""
-    match = _WRITTEN.fullmatch(value.strip())
+    return _date_text(value, zone) if isinstance(value, str) else ""
+
+
+@lru_cache(maxsize=256)  # one date is asked for as lastmod, as a page's beginning and its end
+def _date_text(written: str, zone: str | None) -> str:
+    match = _WRITTEN.fullmatch(written.strip())
     if match is None or match["year"] < "0002":  # 0001-01-01 is Go's way to say "not set"
         return ""
     text = f"{match['year']}-{match['month']:0>2}-{match['day']:0>2}"
@@ -50,7 +54,11 @@ def instant(value: object, zone: str | None) -> int:
     text = date_text(value, zone or "Z")
     if not text:
         return 0
-    return instant_ms(text if "T" in text else f"{text}T00:00:00{zone or 'Z'}")
+    return written_ms(text if "T" in text else f"{text}T00:00:00{zone or 'Z'}")
+
+
+written_ms: Final = lru_cache(maxsize=256)(instant_ms)
+"""The epoch milliseconds of a lastmod, which several questions about one page ask for."""
 
 
 def _offset(match: re.Match[str], zone: str | None) -> str | None:

@@ -20,6 +20,7 @@ from time import gmtime, strftime
 from typing import Final
 
 from producers.filesystem.cache import Row, row_of
+from producers.filesystem.dates import written_ms
 from producers.filesystem.html_head import HEAD_BYTES, NO_HEAD, leads_elsewhere
 from producers.filesystem.mapping import Mapping
 from producers.filesystem.page import NOTHING_SAID, Facts, FrontMatterError, read_page
@@ -27,7 +28,6 @@ from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
 from sitemap_store.errors import Refused
 from sitemap_store.site import Site
-from sitemap_store.w3c import instant_ms
 
 _DAY_MS: Final = 86_400_000
 _PLACEHOLDERS: Final = (0, 1_000, 315_532_800_000, 499_162_500_000)
@@ -173,7 +173,7 @@ class Examiner:
         for choice in self._source.lastmod:
             if choice in ("front-matter", "meta"):
                 for text in facts.dates if choice == "front-matter" else filter(None, (facts.modified,)):
-                    changed = instant_ms(text)
+                    changed = written_ms(text)
                     if changed <= now + _DAY_MS:
                         return text, changed, choice
                 continue

@@ -18,6 +18,8 @@ _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _LEFT_OUT: Final = ("sitemapexclude", "excludefromsitemap", "noindex")
 _OWN_LEFT_OUT: Final = ("exclude", "disable", "disabled", "noindex")
+_KEEPING_OUT: Final = frozenset({"sitemap", "draft", "published", "robots", *_LEFT_OUT})
+"""Fields without which a page is listed."""
 _PUBLISHED: Final = ("publishdate", "pubdate", "date")
 _EXPIRED: Final = ("expirydate", "unpublishdate")
 
@@ -58,24 +60,14 @@ def read_page(data: bytes, name: bytes, source: FilesystemSource, zone: str | No
 
 def _from_fields(fields: Fields[str, object], source: FilesystemSource, zone: str | None) -> Facts:
     warnings: list[str] = []
-    own, why = fields.get("sitemap"), ""
+    own = fields.get("sitemap")
+    settings: Fields[str, object] = {}
     if isinstance(own, dict):
-        own = {plain(key): value for key, value in own.items() if isinstance(key, str)}
-        if any(_flag(own.get(key)) is True for key in _OWN_LEFT_OUT):
-            why = "sitemap"
-    elif _flag(own) is False or (isinstance(own, str) and own.lower() in ("exclude", "noindex")):
-        why = "sitemap"
-    settings: Fields[str, object] = own if isinstance(own, dict) else {}
-    if _flag(fields.get("draft")) is True or _flag(fields.get("published")) is False:
-        why = "draft"
-    elif any(_flag(fields.get(key)) is True for key in _LEFT_OUT):
-        why = "sitemap"
-    elif not _robots(fields.get("robots")).isdisjoint(("noindex", "none")):
-        why = "noindex"
+        settings = {plain(key): value for key, value in own.items() if isinstance(key, str)}
     values = [settings.get("lastmod"), *(fields.get(plain(n)) for n in source.lastmod_fields)]
     dates = [date_text(value, zone) for value in values if value is not None]
     return Facts(
-        why=why,
+        why="" if _KEEPING_OUT.isdisjoint(fields) else _why(fields, settings),
         dates=tuple(filter(None, dates)),
         changefreq=_checked(check_changefreq, settings.get("changefreq", fields.get("changefreq")), warnings),
         priority=_checked(check_priority, settings.get("priority"), warnings),
@@ -85,6 +77,19 @@ def _from_fields(fields: Fields[str, object], source: FilesystemSource, zone: st
         slug=_slug(fields),
         warnings=tuple(warnings),
     )
+
+
+def _why(fields: Fields[str, object], settings: Fields[str, object]) -> str:
+    own = fields.get("sitemap")
+    if _flag(fields.get("draft")) is True or _flag(fields.get("published")) is False:
+        return "draft"
+    if any(_flag(fields.get(key)) is True for key in _LEFT_OUT):
+        return "sitemap"
+    if not _robots(fields.get("robots")).isdisjoint(("noindex", "none")):
+        return "noindex"
+    if any(_flag(settings.get(key)) is True for key in _OWN_LEFT_OUT) or _flag(own) is False:
+        return "sitemap"
+    return "sitemap" if isinstance(own, str) and own.lower() in ("exclude", "noindex") else ""
 
 
 def _flag(value: object) -> bool | None:
