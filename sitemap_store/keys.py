@@ -109,9 +109,9 @@ KEYS: Final = (
     Key(
         "i:<k>",
         "hash",
-        "index file k: v, pv, petag, next (ms), check",
-        "published, index_published",
-        "5 fields",
+        "index file k: v, pv, petag, next (ms), check, since (the oldest event that came after its claim)",
+        "published, index_claim, index_published",
+        "6 fields",
     ),
     Key(
         "idx:<k>",

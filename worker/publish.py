@@ -21,19 +21,17 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from sitemap_store.compression import gzip_bytes
-from sitemap_store.entries import Entry
 from sitemap_store.errors import SitemapdError
 from sitemap_store.events import count_events
-from sitemap_store.fold import Folded, fold_elements
-from sitemap_store.render import frame_bytes, index, sized, urlset
+from sitemap_store.fold import fold_elements
+from sitemap_store.render import index
 from sitemap_store.site import Site, index_file
-from sitemap_store.snapshot import Snapshot
-from sitemap_store.split import cut, outgrown
-from sitemap_store.state import Claim, Commit, Moved, Partition, Wake, snapshot_of
+from sitemap_store.state import Claim, Commit, Partition, Wake, snapshot_of
 from sitemap_store.w3c import format_instant
+from worker.shard import Rendered, render_shard
 
 log = logging.getLogger(__name__)
 
@@ -59,13 +57,6 @@ class Output(Protocol):
 
 class WrongState(SitemapdError):
     """The state in Redis is not the one that the published tree belongs to."""
-
-
-class _Rendered(NamedTuple):
-    body: bytes
-    etag: str
-    moved: Moved | None
-    snapshot: Snapshot
 
 
 def no_fault(point: str) -> None:
@@ -144,7 +135,7 @@ class SitePublisher:
         events = count_events(claim.log)
         before = snapshot_of(claim)
         folded = fold_elements(before, claim.log, claim.now)
-        rendered = self._render(claim.section, folded)
+        rendered = render_shard(self.site, claim.section, folded.snapshot)
         unchanged = not events and folded.snapshot == before and rendered.moved is None
         committed = part.commit(
             claim,
@@ -220,24 +211,7 @@ class SitePublisher:
             )
         return Wake(part.number, (*first.members, *wake.members)) if first else wake
 
-    def _render(self, section: str, folded: Folded) -> _Rendered:
-        style = self.site.style(section)
-        snapshot, limits = folded.snapshot, self.site.limits
-        entries: list[Entry] = sorted(snapshot.entries.values())
-        body = urlset(entries, style)
-        moved: Moved | None = None
-        if len(entries) > 1 and outgrown(len(entries), len(body), limits):
-            pieces = sized(entries, style)
-            stay = cut(pieces, frame_bytes(entries, style), limits)
-            # Tombstones stay with the first part: their URLs are in neither file.
-            moved = Moved(Snapshot({entry.loc: entry for entry in entries[stay:]}, {}), None)
-            entries = entries[:stay]
-            snapshot = Snapshot({entry.loc: entry for entry in entries}, snapshot.tombstones)
-            body = urlset(entries, style)
-        etag = hashlib.blake2b(body, digest_size=16).hexdigest() if body else ""
-        return _Rendered(body, etag, moved, snapshot)
-
-    def _put(self, claim: Claim, rendered: _Rendered, version: int) -> tuple[str, int, bool]:
+    def _put(self, claim: Claim, rendered: Rendered, version: int) -> tuple[str, int, bool]:
         """Put the file there; its name ("" for an empty shard), bytes written, whether they are others."""
         file = self.site.shard_file(claim.section, claim.number) if rendered.body else ""
         for name in claim.unlink:

@@ -14,5 +14,6 @@ if not meta[1] or (meta[1] == meta[2] and not meta[4] and redis.call('HEXISTS', 
   return {'idle'}
 end
 if not lease(member, worker, now, tonumber(ARGV[3])) then return {'busy'} end
+redis.call('HDEL', index, 'since') -- what changes from now on is not in this listing
 return {'work', now, redis.call('HGET', key('state'), 'id') or '', meta[1], meta[3] or '',
   redis.call('HGETALL', key('idx:' .. k))}

@@ -21,7 +21,7 @@ redis.call('HINCRBY', key('stats'), 'index_rewrites', 1)
 redis.call('HINCRBY', key('stats'), 'bytes', ARGV[8])
 local wake = {'ok'}
 if tonumber(redis.call('HGET', index, 'v')) > version then
-  redis.call('ZADD', key('pending'), ARGV[6], member)
+  redis.call('ZADD', key('pending'), redis.call('HGET', index, 'since') or ARGV[6], member)
   redis.call('ZADD', key('due'), now + tonumber(ARGV[7]), member)
   if make_due(member, now + tonumber(ARGV[7]), now) then wake[#wake + 1] = member end
 else

@@ -48,7 +48,9 @@ local wake = ''
 if wants ~= listed then
   if wants then redis.call('HSET', key('idx:' .. k), id, wants) else redis.call('HDEL', key('idx:' .. k), id) end
   local v = redis.call('HINCRBY', index, 'v', 1)
-  redis.call('ZADD', key('pending'), 'NX', since, member)
+  redis.call('ZADD', key('pending'), 'LT', since, member)
+  local known = tonumber(redis.call('HGET', index, 'since') or since)
+  redis.call('HSET', index, 'since', string.format('%d', math.min(known, since)))
   if before ~= '' and before ~= file then redis.call('ZADD', key('leaving:' .. k), v, id) end
   if make_due(member, math.max(now, tonumber(redis.call('HGET', index, 'next') or 0)), now) then wake = k end
   redis.call('HSET', key('stats'), 'published', now)

@@ -19,6 +19,11 @@ POLL_S = 0.02
 @click.pass_obj
 def wait(context: Context, timeout: float) -> None:
     """Return when everything appended before this call is published; exit 1 on time-out."""
+    await_published(context, timeout)
+
+
+def await_published(context: Context, timeout: float) -> None:
+    """Return when everything appended before this call is published; exit 1 after `timeout` seconds."""
     names = [context.site_name] if context.site else list(context.parts.sites)
     stores = [context.parts.store(name) for name in names]
     deadline = time.monotonic() + timeout
@@ -81,9 +86,9 @@ def status(context: Context, as_json: bool) -> None:
 @click.pass_obj
 def show(context: Context, url: str, as_json: bool) -> None:
     """Show what is known of one URL; exit 1 when it is not listed."""
+    from producers.known import described
     from sitemap_store.errors import Refused
     from sitemap_store.urls import normalise
-    from sitemap_store.w3c import format_instant
 
     site = context.parts.sites[context.site_name]
     try:
@@ -95,19 +100,7 @@ def show(context: Context, url: str, as_json: bool) -> None:
     if found is None:
         click.echo(f"sitemapd: {loc} is not listed", err=True)
         sys.exit(1)
-    entry = found.entry
-    row: dict[str, object] = {
-        "loc": entry.loc,
-        "lastmod": entry.lastmod or None,
-        "changefreq": entry.changefreq or None,
-        "priority": entry.priority or None,
-        "ext": json.loads(entry.ext) if entry.ext else {},
-        "at": format_instant(entry.at),
-        "source": entry.source or None,
-        "section": found.section,
-        "shard": found.shard,
-        "file": found.file or None,
-    }
+    row = described(found)
     if as_json:
         click.echo(json.dumps(row))
         return

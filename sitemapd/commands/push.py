@@ -14,6 +14,7 @@ from producers.ndjson import Lines, read_lines
 from sitemap_store.errors import Refused
 from sitemap_store.wire import OPS
 from sitemapd.cli import Context
+from sitemapd.commands.look import await_published
 from sitemapd.memory import ease_collector
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ SHOWN = 100
 @click.option("--at", metavar="TIME", help="When the change happened; older events lose the race.")
 @click.option("--source", metavar="NAME", help="The producer that speaks.")
 @click.option("--urgent", is_flag=True, help="Deletes don't wait for min_interval.")
+@click.option("--wait", type=float, metavar="SECONDS", help="Return when it is published; exit 1 after that.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
 def push(
@@ -46,6 +48,7 @@ def push(
     at: str | None,
     source: str | None,
     urgent: bool,
+    wait: float | None,
     as_json: bool,
 ) -> None:
     """Push URL events: `push add URL…`, or `push -` to read NDJSON from standard input.
@@ -72,11 +75,15 @@ def push(
         lines = iter([Lines(range(1, len(urls) + 1), items)])
     else:
         raise click.UsageError(f"{op!r} is none of add, update, delete, -.")
-    send(context, lines, source=source, as_json=as_json)
+    refused = send(context, lines, source=source, as_json=as_json)
+    if wait is not None:
+        await_published(context, wait)
+    if refused:
+        sys.exit(1)
 
 
-def send(context: Context, lines: Iterator[Lines], *, source: str | None, as_json: bool) -> None:
-    """Push lines as they come and say what became of them. Exits 1 when one was refused."""
+def send(context: Context, lines: Iterator[Lines], *, source: str | None, as_json: bool) -> int:
+    """Push lines as they come and say what became of them; returns how many were refused."""
     from sitemap_store.wire import check_source
 
     if source is not None:
@@ -116,8 +123,7 @@ def send(context: Context, lines: Iterator[Lines], *, source: str | None, as_jso
         if refusals > len(kept):
             click.echo(f"… and {refusals - len(kept)} more refusals", err=True)
         click.echo(f"accepted {accepted}, refused {refusals}")
-    if refusals:
-        sys.exit(1)
+    return refusals
 
 
 def outcomes(

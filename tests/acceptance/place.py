@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from tests.acceptance.processes import kill_all, running, state
 from tests.acceptance.until import until
@@ -152,6 +152,17 @@ class Place:
         result = Result(code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode())
         self._said.append(result.out + result.err)
         return result
+
+    @contextmanager
+    def pipe(self, *arguments: str) -> Iterator[IO[bytes]]:
+        """A command's standard input, to write to while it runs; in the end the command must exit 0."""
+        with subprocess.Popen(
+            _line(arguments), cwd=self.folder, env=_env(None), stdin=subprocess.PIPE
+        ) as process:
+            assert process.stdin is not None
+            yield process.stdin
+            process.stdin.close()
+            assert process.wait(COMMAND_SECONDS) == 0
 
     def ok(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Result:
         """Run a command that must exit 0."""

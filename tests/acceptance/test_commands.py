@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.acceptance.place import BASE, Place, add, delete, settings, update
+from tests.acceptance.place import BASE, Place, add, delete, ndjson, settings, update
 from tests.acceptance.until import until
 from tests.published import picture, published
 from tests.redis_server import RedisServer
@@ -33,6 +34,11 @@ def plain(place: Place, redis_url: str) -> Place:
 def locs(place: Place) -> set[str]:
     """The paths of the published URLs."""
     return {loc.removeprefix(BASE) for loc in published(place.output)}
+
+
+def is_published(place: Place, path: str) -> bool:
+    """Whether a path's URL is."""
+    return path in locs(place)
 
 
 def main_status(place: Place) -> Any:
@@ -70,6 +76,31 @@ def test_an_urls_life_by_hand(shop: Place) -> None:
 
     assert shop.ok("robots").out == f"Sitemap: {BASE}sitemap.xml\n"
     assert worker.stop() == 0
+
+
+def test_push_waits_for_the_files(shop: Place) -> None:
+    """With --wait it returns when all is published, and says so with its exit code."""
+    shop.ok("push", "add", f"{BASE}a")
+    late = shop.command("push", "add", f"{BASE}b", "--wait", "0.2")  # no worker yet
+    assert late.code == 1
+    assert late.out == "accepted 1, refused 0\n"
+    assert "still wait" in late.err
+    shop.worker()
+    stdin = ndjson([*(add(f"p{n}") for n in range(500)), {"op": "add", "loc": "/outside"}])
+    mixed = shop.command("push", "-", "--wait", "30", stdin=stdin)
+    assert mixed.code == 1
+    assert mixed.out == "accepted 500, refused 1\n"
+    assert locs(shop) == {"a", "b", *(f"p{n}" for n in range(500))}
+
+
+def test_lines_of_a_pipe_are_published_as_they_come(shop: Place) -> None:
+    """`push -` at the end of a pipe that stays open does not wait for its end."""
+    shop.worker()
+    with shop.pipe("push", "-") as pipe:
+        for path in ("a", "b"):
+            pipe.write(ndjson([add(path)]))
+            pipe.flush()
+            until(partial(is_published, shop, path), within=20, what=f"{path} is published")
 
 
 def test_bulk_push_refuses_line_by_line(shop: Place) -> None:

@@ -86,9 +86,11 @@ def test_many_shards_share_one_rewrite_of_the_index(make_world: MakeWorld) -> No
 def test_a_shard_that_is_published_during_the_indexs_rewrite_comes_with_the_next(
     make_world: MakeWorld,
 ) -> None:
-    """Its mark lies after the claim of the index: the index is due again and not forgotten."""
+    """Its mark lies after the claim of the index: the index is due again, and who waits for the event waits."""
     world = make_world(make_site(shard_size=1))
     push(world, add("a"), add("b"))
+    pushed = world.now
+    world.now += 50
     first, second = world.jobs.popleft(), world.jobs.popleft()
     world.run(world.worker("w1"), *first)
     index = world.jobs.popleft()
@@ -99,7 +101,10 @@ def test_a_shard_that_is_published_during_the_indexs_rewrite_comes_with_the_next
     once_at(world, "index_renamed", publish_the_other)
     world.run(world.worker("w1"), *index)
     assert "i1" in scores(world, "due")
+    assert scores(world, "pending") == {"i1": pushed}
+    assert world.store.unsettled(pushed) == 1
     settled(world, "a", "b")
+    assert world.store.unsettled(world.now) == 0
     consistent(world)
 
 
