@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -13,10 +12,9 @@ from producers.http.access import Gate
 from producers.http.answer import Answer, answer
 from producers.http.intake import Intake
 from producers.http.problem import Problem
+from producers.known import described
 from sitemap_store.errors import Refused
-from sitemap_store.store import Found
 from sitemap_store.urls import normalise
-from sitemap_store.w3c import format_instant
 
 Status = Callable[[str], Mapping[str, Any]]
 """How one site stands (`sitemapd status`)."""
@@ -46,20 +44,3 @@ async def get_status(request: Request, gate: Gate, intakes: Mapping[str, Intake]
     for name in gate.visible(request):
         sites[name] = await intakes[name].run(partial(status, name))
     return answer({"sites": sites})
-
-
-def described(found: Found) -> dict[str, object]:
-    """What is known of a URL, as JSON."""
-    entry = found.entry
-    return {
-        "loc": entry.loc,
-        "lastmod": entry.lastmod or None,
-        "changefreq": entry.changefreq or None,
-        "priority": entry.priority or None,
-        "ext": json.loads(entry.ext) if entry.ext else {},
-        "at": format_instant(entry.at),
-        "source": entry.source or None,
-        "section": found.section,
-        "shard": found.shard,
-        "file": found.file or None,
-    }
