@@ -25,6 +25,9 @@ LOST_BUSY_MS = 60_000
 FASTEST_S = 0.03
 SLOWEST_S = 0.15
 """Also the pause after finding something: what comes due meanwhile then shares a job."""
+BUSY = 8
+BUSY_S = 0.3
+"""The pause after finding that many members at once: in bulk, more of them then share RQ's work for a job."""
 BEAT_S = 1.0
 
 
@@ -66,9 +69,10 @@ class Keeper:
 
     def _tick(self) -> float:
         lost = LOST_BUSY_MS if self._waker.waiting() else LOST_IDLE_MS
-        pause = SLOWEST_S
+        pause, found = SLOWEST_S, 0
         for partition in self._partitions:
             wait, wake = partition.keep(lost_ms=lost)
+            found += len(wake.members)
             if wake.members:
                 self._waker.wake(partition.site.name, [wake])
             if wait is not None and not wake.members:
@@ -81,7 +85,7 @@ class Keeper:
                 stuck = partition.beat(names)
                 if stuck:
                     self._beat.stuck(stuck)
-        return pause
+        return BUSY_S if found >= BUSY else pause
 
     def release(self, workers: Sequence[str]) -> None:
         """Free what dead workers held and enqueue it. Raises Unavailable."""
