@@ -28,7 +28,7 @@ _COMMANDS = {
     "watch": "services",
     "relay": "database",
     "triggers": "database",
-    "sync": "database",
+    "sync": "sync",
     "serve": "services",
     "token": "token",
     "push": "push",

@@ -1,31 +1,24 @@
-"""Databases: `relay` and `triggers`; and `sync`, of a database source or of a file."""
+"""Databases: `relay` and `triggers`."""
 
 from __future__ import annotations
 
 import json
 import logging
-import secrets
 import sys
-import time
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from sitemap_store.errors import BadSetting, Refused, SitemapdError
+from sitemap_store.errors import BadSetting
 from sitemapd.cli import Context
+from sitemapd.memory import ease_collector
 
 if TYPE_CHECKING:
     from producers.database.dialect import Dialect
     from producers.database.shape import Shape
     from producers.database.source import DatabaseSource
-    from producers.sync import Desired
 
 log = logging.getLogger("sitemapd")
-
-POLL_S: Final = 0.1
-CHUNK: Final = 2000
-SHOWN: Final = 100
-"""How many refusals are printed one by one; `sitemapd rejected` has more."""
 
 
 @click.command()
@@ -43,7 +36,7 @@ def relay(context: Context, source: str | None, accept_deletes: bool) -> None:
     from sitemapd.services import check_relays, relays, rescan_on_hangup, stop_on_signals
 
     if source is not None:
-        _source(context, source)
+        source_named(context, source)
     relaying = [
         relay
         for relay in relays(parts, only=source, accept_deletes=accept_deletes)
@@ -56,6 +49,7 @@ def relay(context: Context, source: str | None, accept_deletes: bool) -> None:
             hint="Add one under [sites.NAME.database.SOURCE].",
         )
     check_relays(relaying)
+    ease_collector()
     for warning in check_redis(parts):
         log.warning("%s", warning, extra={"action": "redis_settings"})
     stop = stop_on_signals()
@@ -83,7 +77,7 @@ def print_triggers(context: Context, source: str, remove: bool) -> None:
     """Print the SQL that `install` runs, and the rights that the relay needs."""
     from producers.database.install import script
 
-    with _Open(context, source) as (dialect, shape):
+    with Opened(context, source) as (dialect, shape):
         click.echo(script(dialect, shape, remove=remove), nl=False)
 
 
@@ -94,7 +88,7 @@ def install_triggers(context: Context, source: str) -> None:
     """Install the triggers, or bring them up to date; doing it again changes nothing."""
     from producers.database.install import install
 
-    with _Open(context, source) as (dialect, shape):
+    with Opened(context, source) as (dialect, shape):
         install(dialect, shape)
     click.echo(f"The triggers of {source} are installed.")
 
@@ -106,7 +100,7 @@ def uninstall_triggers(context: Context, source: str) -> None:
     """Remove the triggers and what waits in the outbox. The URLs stay in the sitemap."""
     from producers.database.install import uninstall
 
-    with _Open(context, source) as (dialect, shape):
+    with Opened(context, source) as (dialect, shape):
         uninstall(dialect, shape)
     click.echo(f"The triggers of {source} are removed.")
 
@@ -119,7 +113,7 @@ def triggers_status(context: Context, source: str, as_json: bool) -> None:
     """Say whether the triggers are installed and what waits; exit 1 when they are not."""
     from sitemapd.lag import standing
 
-    name, given = _source(context, source)
+    name, given = source_named(context, source)
     row = standing(given, context.parts.sites[name])
     if as_json:
         click.echo(json.dumps(row))
@@ -136,139 +130,7 @@ def triggers_status(context: Context, source: str, as_json: bool) -> None:
         sys.exit(1)
 
 
-@click.command()
-@click.argument("file", required=False, type=click.File("rb"))
-@click.option("--source", metavar="NAME", required=True, help="The source whose URLs are compared.")
-@click.option("--accept-deletes", is_flag=True, help="Delete as much as is found missing.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.pass_obj
-def sync(context: Context, file: BinaryIO | None, source: str, accept_deletes: bool, as_json: bool) -> None:
-    """Compare all that a source has with what is listed of it; only the difference becomes events.
-
-    Of a database source the table is compared. Of any other FILE (or - for standard input) lists its URLs,
-    as NDJSON such as {"loc":"https://…","lastmod":"2026-03-21"}; what it leaves out is deleted.
-    """
-    if file is None:
-        name, given = _source(context, source)
-        _sync_table(context, name, given, accept=accept_deletes, as_json=as_json)
-    else:
-        _sync_file(context, file, source, accept=accept_deletes, as_json=as_json)
-
-
-def _sync_table(context: Context, name: str, source: DatabaseSource, *, accept: bool, as_json: bool) -> None:
-    from producers.database.relay import Busy, Relay
-
-    relay = Relay(source, context.parts.publisher(name))
-    try:
-        try:
-            result: dict[str, Any] = relay.sync(accept=accept)._asdict()
-        except Busy:
-            result = _ask_leader(context, source, name, accept=accept)
-    except BadSetting as error:
-        raise BadSetting(
-            setting=f"sites.{name}.{error.setting}", detail=error.detail, hint=error.hint
-        ) from error
-    if as_json:
-        click.echo(json.dumps(result))
-    elif "asked" in result:
-        click.echo(f"The relay that runs has compared {source.name}; {result['held']} deletes are held back.")
-    else:
-        click.echo("{sent} added or updated, {deleted} deleted, {held} deletes held back".format(**result))
-    if result["held"]:
-        click.echo("sitemapd: so many deletes need --accept-deletes", err=True)
-        sys.exit(1)
-
-
-def _ask_leader(context: Context, source: DatabaseSource, name: str, *, accept: bool) -> dict[str, Any]:
-    """Another relay leads: it compares, and we wait until it has."""
-    token = f'{{"asked": "{secrets.token_hex(8)}"}}'
-    with _Open(context, source.name) as (dialect, shape):
-        before = json.loads(dialect.noted(shape.label)[1] or "{}").get("compared", 0)
-        dialect.rollback()
-        dialect.request(shape.label, "accept" if accept else "sync", token)
-        while True:
-            waiting = dialect.requested(shape.label, token)
-            told = json.loads(dialect.noted(shape.label)[1] or "{}")
-            dialect.rollback()
-            done = not waiting and not told.keys() & {"wanted", "doing"}
-            if done and told.get("compared", 0) > before:
-                return {"asked": True, "held": told.get("held_deletes", 0)}
-            time.sleep(POLL_S)
-
-
-def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, as_json: bool) -> None:
-    from producers.ndjson import read_lines
-    from producers.sync import Desired, TooManyDeletes
-    from sitemap_store.wire import check_source
-
-    try:
-        check_source(source)
-    except Refused as refused:
-        raise click.UsageError(refused.detail) from refused
-    name = context.site_name
-    parts = context.parts
-    settings = parts.settings.sites[name]
-    if source in settings.watch or source in settings.database:
-        raise BadSetting(
-            setting="--source",
-            detail=f"{source!r} is a source of the configuration.",
-            hint="It is compared by itself, not with a file.",
-        )
-    sink, site = parts.publisher(name), parts.sites[name]
-    began, refusals = sink.store.now(), 0
-    with Desired() as desired:
-        for batch in read_lines(file):
-            refusals_here = _take(desired, batch.items, site, source, began)
-            for place, each in refusals_here:
-                refusals += 1
-                if refusals <= SHOWN and not as_json:
-                    number = batch.numbers[place]
-                    click.echo(f"line {number}: {each.loc}: {each.detail} [{each.rule}]", err=True)
-            if refusals_here:
-                sink.store.reject([(each, source) for _, each in refusals_here])
-        try:
-            result = desired.apply(sink, source, at=began, accept_deletes=accept)
-        except TooManyDeletes as error:
-            detail = str(error).partition(":")[0]
-            raise SitemapdError(f"{detail}: give --accept-deletes if they are meant") from error
-    if as_json:
-        click.echo(json.dumps({**result._asdict(), "refused": refusals}))
-    else:
-        click.echo(
-            f"{result.added} added, {result.updated} updated, {result.deleted} deleted, "
-            f"{result.unchanged} unchanged, {refusals} refused"
-        )
-        if result.held:
-            click.echo(f"{result.held} deletes are held back: lines could not be read", err=True)
-    if refusals:
-        sys.exit(1)
-
-
-def _take(desired: Desired, items: list[Any], site: Any, source: str, now: int) -> list[tuple[int, Refused]]:
-    """Take lines in; what is refused keeps what is listed of its URL."""
-    from sitemap_store.wire import check
-
-    events, refusals = [], []
-    for place, item in enumerate(items):
-        try:
-            if isinstance(item, Refused):
-                raise item
-            if isinstance(item, dict):
-                if item.get("op", "add") != "add":
-                    detail = "A list says what there is: leave the op out."
-                    raise Refused(loc=str(item.get("loc", "")), rule="op", detail=detail)
-                event = check({**item, "op": "add"}, site, now, source=source).event
-            else:
-                event = check(item, site, now, source=source).event  # says that it is no object
-            events.append(event._replace(source=source))
-        except Refused as refused:
-            refusals.append((place, refused))
-            desired.keep(refused.loc)
-    desired.want(events)
-    return refusals
-
-
-def _source(context: Context, name: str) -> tuple[str, DatabaseSource]:
+def source_named(context: Context, name: str) -> tuple[str, DatabaseSource]:
     """The site and the database source of that name. Raises BadSetting."""
     from sitemapd.build import near
 
@@ -291,11 +153,11 @@ def _source(context: Context, name: str) -> tuple[str, DatabaseSource]:
     return found[name]
 
 
-class _Open:
+class Opened:
     """A connection to a source's database and the source's shape, while it is entered."""
 
     def __init__(self, context: Context, source: str) -> None:
-        self._name, self._source = _source(context, source)
+        self._name, self._source = source_named(context, source)
         self._site = context.parts.sites[self._name]
         self._dialect: Dialect | None = None
 

@@ -1,0 +1,157 @@
+"""`sync`: all that a source has against what is listed of it; of a database source, or of a file."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import time
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import click
+
+from sitemap_store.errors import BadSetting, Refused, SitemapdError
+from sitemapd.cli import Context
+from sitemapd.commands.database import Opened, source_named
+from sitemapd.memory import ease_collector
+
+if TYPE_CHECKING:
+    from producers.database.source import DatabaseSource
+    from producers.sync import Desired
+
+POLL_S: Final = 0.1
+SHOWN: Final = 100
+"""How many refusals are printed one by one; `sitemapd rejected` has more."""
+
+
+@click.command()
+@click.argument("file", required=False, type=click.File("rb"))
+@click.option("--source", metavar="NAME", required=True, help="The source whose URLs are compared.")
+@click.option("--accept-deletes", is_flag=True, help="Delete as much as is found missing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_obj
+def sync(context: Context, file: BinaryIO | None, source: str, accept_deletes: bool, as_json: bool) -> None:
+    """Compare all that a source has with what is listed of it; only the difference becomes events.
+
+    Of a database source the table is compared. Of any other FILE (or - for standard input) lists its URLs,
+    as NDJSON such as {"loc":"https://…","lastmod":"2026-03-21"}; what it leaves out is deleted.
+    """
+    ease_collector()
+    if file is None:
+        name, given = source_named(context, source)
+        _sync_table(context, name, given, accept=accept_deletes, as_json=as_json)
+    else:
+        _sync_file(context, file, source, accept=accept_deletes, as_json=as_json)
+
+
+def _sync_table(context: Context, name: str, source: DatabaseSource, *, accept: bool, as_json: bool) -> None:
+    from producers.database.relay import Busy, Relay
+
+    relay = Relay(source, context.parts.publisher(name))
+    try:
+        try:
+            result: dict[str, Any] = relay.sync(accept=accept)._asdict()
+        except Busy:
+            result = _ask_leader(context, source, name, accept=accept)
+    except BadSetting as error:
+        raise BadSetting(
+            setting=f"sites.{name}.{error.setting}", detail=error.detail, hint=error.hint
+        ) from error
+    if as_json:
+        click.echo(json.dumps(result))
+    elif "asked" in result:
+        click.echo(f"The relay that runs has compared {source.name}; {result['held']} deletes are held back.")
+    else:
+        click.echo("{sent} added or updated, {deleted} deleted, {held} deletes held back".format(**result))
+    if result["held"]:
+        click.echo("sitemapd: so many deletes need --accept-deletes", err=True)
+        sys.exit(1)
+
+
+def _ask_leader(context: Context, source: DatabaseSource, name: str, *, accept: bool) -> dict[str, Any]:
+    """Another relay leads: it compares, and we wait until it has."""
+    token = f'{{"asked": "{secrets.token_hex(8)}"}}'
+    with Opened(context, source.name) as (dialect, shape):
+        before = json.loads(dialect.noted(shape.label)[1] or "{}").get("compared", 0)
+        dialect.rollback()
+        dialect.request(shape.label, "accept" if accept else "sync", token)
+        while True:
+            waiting = dialect.requested(shape.label, token)
+            told = json.loads(dialect.noted(shape.label)[1] or "{}")
+            dialect.rollback()
+            done = not waiting and not told.keys() & {"wanted", "doing"}
+            if done and told.get("compared", 0) > before:
+                return {"asked": True, "held": told.get("held_deletes", 0)}
+            time.sleep(POLL_S)
+
+
+def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, as_json: bool) -> None:
+    from producers.ndjson import read_lines
+    from producers.sync import Desired, TooManyDeletes
+    from sitemap_store.wire import check_source
+
+    try:
+        check_source(source)
+    except Refused as refused:
+        raise click.UsageError(refused.detail) from refused
+    name = context.site_name
+    parts = context.parts
+    settings = parts.settings.sites[name]
+    if source in settings.watch or source in settings.database:
+        raise BadSetting(
+            setting="--source",
+            detail=f"{source!r} is a source of the configuration.",
+            hint="It is compared by itself, not with a file.",
+        )
+    sink, site = parts.publisher(name), parts.sites[name]
+    began, refusals = sink.store.now(), 0
+    with Desired() as desired:
+        for batch in read_lines(file):
+            refusals_here = _take(desired, batch.items, site, source, began)
+            for place, each in refusals_here:
+                refusals += 1
+                if refusals <= SHOWN and not as_json:
+                    number = batch.numbers[place]
+                    click.echo(f"line {number}: {each.loc}: {each.detail} [{each.rule}]", err=True)
+            if refusals_here:
+                sink.store.reject([(each, source) for _, each in refusals_here])
+        try:
+            result = desired.apply(sink, source, at=began, accept_deletes=accept)
+        except TooManyDeletes as error:
+            detail = str(error).partition(":")[0]
+            raise SitemapdError(f"{detail}: give --accept-deletes if they are meant") from error
+    if as_json:
+        click.echo(json.dumps({**result._asdict(), "refused": refusals}))
+    else:
+        click.echo(
+            f"{result.added} added, {result.updated} updated, {result.deleted} deleted, "
+            f"{result.unchanged} unchanged, {refusals} refused"
+        )
+        if result.held:
+            click.echo(f"{result.held} deletes are held back: lines could not be read", err=True)
+    if refusals:
+        sys.exit(1)
+
+
+def _take(desired: Desired, items: list[Any], site: Any, source: str, now: int) -> list[tuple[int, Refused]]:
+    """Take lines in; what is refused keeps what is listed of its URL."""
+    from sitemap_store.wire import check
+
+    events, refusals = [], []
+    for place, item in enumerate(items):
+        try:
+            if isinstance(item, Refused):
+                raise item
+            if isinstance(item, dict):
+                if item.get("op", "add") != "add":
+                    detail = "A list says what there is: leave the op out."
+                    raise Refused(loc=str(item.get("loc", "")), rule="op", detail=detail)
+                event = check({**item, "op": "add"}, site, now, source=source).event
+            else:
+                event = check(item, site, now, source=source).event  # says that it is no object
+            events.append(event._replace(source=source))
+        except Refused as refused:
+            refusals.append((place, refused))
+            desired.keep(refused.loc)
+    desired.want(events)
+    return refusals
