@@ -90,11 +90,10 @@ class NdjsonSplitter:
         del self._rest[:end]
         if self._number == 1:
             text = text.removeprefix(_BOM)
-        while text:
-            lines, head = text.count(b"\n"), text
-            if lines > LINES:
-                head = b"".join(line + b"\n" for line in text.split(b"\n", LINES)[:LINES])
-                lines = LINES
-            yield Block(self._number, head)
-            self._number += lines
-            text = text[len(head) :]
+        while text.count(b"\n") > LINES:
+            *lines, text = text.split(b"\n", LINES)
+            yield Block(self._number, b"\n".join(lines))
+            self._number += LINES
+        if text:
+            yield Block(self._number, text)
+            self._number += text.count(b"\n")
