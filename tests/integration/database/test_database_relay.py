@@ -8,8 +8,10 @@ import pytest
 
 from producers.database import DatabaseSource
 from producers.database.check import connect, shape_of
+from producers.database.drain import BATCH, LOOK
 from producers.database.install import uninstall
 from sitemap_store.events import Event
+from sitemap_store.urls import quote_segment
 from tests.integration.database_world import BASE, SERIAL, TEXT, World, until
 from tests.redis_server import RedisServer
 
@@ -192,6 +194,29 @@ def test_values_become_one_path_segment(world: World) -> None:
     world.becomes("p/a%2Fb", "p/50%25", "p/%E9%94%99", "p/x%20y%3F%23")
     world.run("DELETE FROM products WHERE slug = 'a/b' OR slug = 'x y?#'")
     world.becomes("p/50%25", "p/%E9%94%99")
+
+
+def test_values_that_mean_something_in_sql_are_only_values(world: World) -> None:
+    """Quotes, backslashes, braces and line ends are looked up as they are."""
+    slugs = ('say "tea"', '"', "back\\slash", "\\", "it's", "{a,b}", "NULL", "two\nlines")
+    world.relay()
+    cursor = world.application.cursor()
+    mark = "?" if world.kind == "sqlite" else "%s"
+    cursor.executemany(f"INSERT INTO products (slug) VALUES ({mark})", [(slug,) for slug in slugs])
+    world.application.commit()
+    world.becomes(*(f"p/{quote_segment(slug)}" for slug in slugs))
+
+
+def test_a_change_of_many_rows_is_sent_in_parts(world: World) -> None:
+    """More rows than one look-up takes, and more than one transaction: none is missing, old ones go."""
+    count = BATCH + 3 * LOOK + 1
+    world.relay()
+    world.insert(*(f"old{n}" for n in range(count)))
+    until(lambda: len(world.urls()) == count)
+    renamed = "concat('new', id)" if world.kind == "mysql" else "'new' || id"
+    world.run(f"UPDATE products SET slug = {renamed}")
+    until(lambda: not any(path.startswith("p/old") for path in world.urls()))
+    world.becomes(*(f"p/new{key}" for (key,) in world.select("SELECT id FROM products")))
 
 
 def test_templates_with_several_columns_and_ways_to_be_read(world: World) -> None:
