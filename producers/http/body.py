@@ -1,6 +1,7 @@
 """A request's body as a stream of pieces, under caps on bytes, on time and on what gzip may unfold.
 
-No piece is larger than `PIECE` by much, so memory does not depend on what a client sends.
+No piece is larger than `PIECE`, so neither memory nor how long others wait for their turn depends on what a
+client sends.
 """
 
 from __future__ import annotations
@@ -70,9 +71,9 @@ class Body:
         inflate = self._inflater()
         plain = 0
         async for gathered in self._gathered(cap):
-            for number, piece in enumerate(inflate.feed(gathered) if inflate else (gathered,)):
+            for number, piece in enumerate(inflate.feed(gathered) if inflate else _parts(gathered)):
                 if number:
-                    await asyncio.sleep(0)  # what unfolds from one piece must not hold the others up
+                    await asyncio.sleep(0)  # what came, or unfolds, at once must not hold the others up
                 plain += len(piece)
                 if plain > cap:
                     raise _too_large(cap)
@@ -170,6 +171,10 @@ class _Inflater:
     def end(self) -> None:
         if not self._begun or not self._member.eof:
             raise Problem(400, "gzip", "The gzip body ends too early.")
+
+
+def _parts(data: bytes) -> Iterator[bytes]:
+    return (data[start : start + PIECE] for start in range(0, len(data), PIECE))
 
 
 def _too_large(cap: int) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +15,9 @@ EVENTS: Final = 2000
 """Events at a time, at the most."""
 BYTES: Final = 4 * 1024 * 1024
 """Bytes at a time, or a single event more."""
+_FLAT: Final = rb'\{(?:[^{}\[\]"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+\}'
+"""An object in which nothing nests, as most events are: passed over at once."""
+_TOKEN: Final = re.compile(_FLAT + b"|" + TOKEN.pattern, re.DOTALL)
 _SPACE: Final = b" \t\r\n"
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -95,7 +99,7 @@ class JsonSplitter:
 
     def _elements(self) -> Iterator[bytes]:
         start = 0
-        for token in TOKEN.finditer(self._text, self._at):
+        for token in _TOKEN.finditer(self._text, self._at):
             first = token[0][:1]
             if first == b'"':
                 if not token[1]:
@@ -103,9 +107,10 @@ class JsonSplitter:
                     self._at = token.start()
                     break
             elif first in (b"{", b"["):
-                self._depth += 1
-                if self._depth >= DEPTH_MAX:
+                if self._depth + 1 >= DEPTH_MAX:
                     raise _malformed(f"it nests deeper than {DEPTH_MAX}")
+                if len(token[0]) == 1:
+                    self._depth += 1
             elif self._depth and first != b",":
                 self._depth -= 1
             elif not self._depth:
