@@ -311,3 +311,24 @@ def test_what_cannot_be_read_keeps_what_was_known(world: World, redis_url: str) 
     assert found["found"]
     assert found["log"].count("secret.html: can't be read") == 1
     assert found["log"].count("locked: can't be listed") == 1
+
+
+def test_a_folder_that_was_moved_out_gives_its_watches_back(tmp_path: Path) -> None:
+    """Deploys move folders away all day, and the kernel has so many watches and no more."""
+    content = tmp_path / "content"
+    marked: list[bytes] = []
+    (content / "a" / "b").mkdir(parents=True)
+    table = WatchTable(
+        os.fsencode(content), mark=marked.append, matters=lambda *_: True, lost=lambda sentence: None
+    )
+    try:
+        for folder in (b"", b"a", b"a/b"):
+            table.watch(folder)
+        (content / "a").rename(tmp_path / "outside")
+        until(lambda: table.folders == 1)
+        (tmp_path / "outside" / "b" / "c.html").write_text("nobody's business")
+        (content / "d.html").write_text("text")
+        until(lambda: b"d.html" in marked)
+        assert set(marked) == {b"a", b"d.html"}
+    finally:
+        table.close()
