@@ -3,7 +3,8 @@
 1. While an append is under way the events of further requests gather, and the next append takes them all.
    So an idle server adds no delay, and a busy one makes few round trips.
 2. A request's future is done after its own events are in Redis, and they go in in their order. When an
-   append fails, what is left of its requests is not appended.
+   append fails, or takes too long, what is left of its requests is not appended: they are told so (503), and
+   memory does not grow while Redis hangs.
 3. Small requests and long bodies take turns, and a long body goes in `BATCH` events at a time: a single event
    waits for one such append, not for all of somebody's upload.
 """
@@ -89,7 +90,7 @@ class Appender:
             except Unavailable as error:
                 failure = error
             first.taken += BATCH
-            if failure is None and first.taken < len(first.events):
+            if failure is None and first.taken < len(first.events) and not first.done.done():
                 with self._lock:
                     self._long.appendleft(first)
             else:
@@ -136,7 +137,7 @@ class Appender:
         self._open.clear()
 
     def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Answer those that waited long enough; their events may still go in."""
+        """Answer those that waited long enough, and forget their events, but for those under way."""
         self._timer = None
         for part in list(self._open):
             if part.until > loop.time():
@@ -145,3 +146,8 @@ class Appender:
             del self._open[part]
             if not part.done.done():
                 part.done.set_exception(unavailable("Redis does not answer in time."))
+        with self._lock:
+            for queue in (self._small, self._long):
+                kept = [part for part in queue if not part.done.done()]
+                queue.clear()
+                queue.extend(kept)

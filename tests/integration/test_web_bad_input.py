@@ -84,6 +84,23 @@ def test_a_huge_header_is_refused(web: Web) -> None:
     assert answer == b"" or answer.split(b" ")[1] in (b"400", b"431")
 
 
+def test_huge_headers_behind_a_request_in_hand_take_no_memory(web: Web) -> None:
+    """The headers of the next request have their bound too, while the first is being answered."""
+    with web.connect() as wire:
+        wire.sendall(b"GET /sites/shop/feed HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 200 " in wire.recv(65536)
+        wire.settimeout(1)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        try:
+            wire.sendall(b"GET / HTTP/1.1\r\nCookie: ")
+            for _ in range(1000):
+                wire.sendall(b"x" * 65536)
+            pytest.fail("64 MiB of headers were taken")
+        except (ConnectionError, TimeoutError):
+            pass  # cut off, or not read on
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 * 1024
+
+
 @pytest.mark.parametrize(
     "header",
     [
