@@ -109,7 +109,7 @@ def test_failed_append_fails_its_requests_and_no_others() -> None:
 
 
 def test_who_waits_too_long_is_told() -> None:
-    """A request is answered when its patience is over, and its events are forgotten if they are not under way."""
+    """A request is answered when its patience is over, and what is not under way of it is forgotten."""
 
     async def test(appender: Appender, redis: Redis) -> None:
         for name in ("a", "b"):
