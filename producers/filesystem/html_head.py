@@ -26,6 +26,10 @@ HEAD_BYTES: Final = 512 * 1024
 """How much of a file is searched for the end of its head."""
 _ATTRIBUTES: Final = r"""[^>"']*+(?:(?:"[^"]*"|'[^']*')[^>"']*+)*+"""
 _TAG: Final = re.compile(rf"<(?:!--|([A-Za-z][^\s/>]*+){_ATTRIBUTES}>)")
+# Tags that are passed over in one go, when no telling word is among them.
+_SILENT: Final = re.compile(
+    rf"(?:[^<]++|<(?:(?i:meta|link|html|head)(?=[\s/>]){_ATTRIBUTES}>|(?=[^A-Za-z!]|!(?!--))))*+"
+)
 _HEAD_TAGS: Final = frozenset({"html", "head", "meta", "link", "base", "basefont", "bgsound"})
 _RAW_TAGS: Final = frozenset({"script", "style", "title", "noscript", "template", "noframes"})
 _TELLING: Final = ("canonical", "robots", "refresh", "article:modified_time")
@@ -113,9 +117,9 @@ def _telling_tags(data: bytes) -> list[str] | None:
         text = text.encode("ascii", "xmlcharrefreplace").decode()
         lower = text.lower()
     found: list[str] = []
-    place, telling = 0, _next_telling(lower, 0)
-    if telling == len(lower) and "<body" in lower:
+    if "<body" in lower and not any(map(lower.__contains__, _TELLING)):
         return found
+    place = silent = 0
     while match := _TAG.search(text, place):
         start, place = match.span()
         tag = match[1]
@@ -125,10 +129,12 @@ def _telling_tags(data: bytes) -> list[str] | None:
             continue
         tag = tag.lower()
         if tag in _HEAD_TAGS:
-            if telling < start:
-                telling = _next_telling(lower, start)
-            if telling < place or tag == "base":
+            if tag == "base" or any(map(lower[start:place].__contains__, _TELLING)):
                 found.append(match[0])
+            if silent < place:
+                silent = _silent_up_to(lower, place)
+            if match := _SILENT.match(text, place, silent):
+                place = match.end()
         elif tag in _RAW_TAGS:
             end = lower.find(f"</{tag}", place)
             place = end if end >= 0 else len(text)
@@ -137,9 +143,13 @@ def _telling_tags(data: bytes) -> list[str] | None:
     return None if len(data) == FIRST_BYTES else found
 
 
-def _next_telling(lower: str, place: int) -> int:
-    found = [lower.find(word, place) for word in _TELLING]
-    return min((each for each in found if each >= 0), default=len(lower))
+def _silent_up_to(lower: str, place: int) -> int:
+    """Where the next telling word is, or the next body."""
+    end = lower.find("<body", place)
+    if end < 0:
+        end = len(lower)
+    found = [lower.find(word, place, end) for word in _TELLING]
+    return min((each for each in found if each >= 0), default=end)
 
 
 def leads_elsewhere(head: Head, loc: str, mapping: Mapping) -> str:

@@ -7,6 +7,8 @@ of them does. So events come from comparing who speaks for a URL before and afte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import Final, NamedTuple
 
 from producers.filesystem.cache import Cache, Row
@@ -22,7 +24,7 @@ from sitemap_store.wire import canonical
 BULK: Final = 200
 """Events from which on the workers are better woken a little later."""
 CHUNK: Final = 2000
-"""Deletes that are sent and forgotten at a time."""
+"""Events that are sent, or deletes that are sent and forgotten, at a time."""
 MANY: Final = 100
 """Deletes up to which a scan is believed whatever share of the URLs they are."""
 TOLD: Final = 100
@@ -112,10 +114,10 @@ class Ledger:
                 deletes = comparison.surplus_count()
                 if not accept and self._too_many(deletes, listed):
                     raise _TooMany
-                sent = self._publisher.send(self._differences(deletes=True), bulk=True)
+                sent = self._send(self._differences(deletes=True))
         except _TooMany:
             held, deletes = deletes, 0
-            sent = self._publisher.send(self._differences(deletes=False), bulk=True)
+            sent = self._send(self._differences(deletes=False))
         comparison.find_all()
         comparison.unload()
         return Reconciled(listed, sent - deletes, deletes, held)
@@ -140,6 +142,17 @@ class Ledger:
             row, entry = self._cache.mapped(loc)[0], comparison.listed(loc)
             if entry is None or self._differs(row, entry):
                 yield self._there(row)
+
+    def _send(self, events: Iterator[Event]) -> int:
+        """Send a stream: while Redis takes some events, the next ones are read from the cache."""
+        sent = 0
+        with ThreadPoolExecutor(1, "send") as sender:
+            under_way: Future[int] | None = None
+            while batch := list(islice(events, CHUNK)):
+                if under_way is not None:
+                    sent += under_way.result()
+                under_way = sender.submit(self._publisher.send, batch, bulk=True)
+            return sent if under_way is None else sent + under_way.result()
 
     def _warm(self) -> None:
         def kept() -> Iterator[tuple[str, int, bytes, bytes]]:
