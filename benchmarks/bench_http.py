@@ -17,6 +17,7 @@ import selectors
 import socket
 import subprocess
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -117,7 +118,7 @@ def load(server: Server, requests: Sequence[bytes], connections: int, rate: floa
     """
     took: list[float] = []
     with selectors.EpollSelector() as poll, ExitStack() as stack:
-        free = [Connection(server.address) for _ in range(connections)]
+        free = deque(Connection(server.address) for _ in range(connections))
         for connection in free:
             stack.callback(connection.socket.close)
             poll.register(connection.socket, selectors.EVENT_READ, connection)
@@ -125,7 +126,7 @@ def load(server: Server, requests: Sequence[bytes], connections: int, rate: floa
         while len(took) < len(requests):
             now = time.perf_counter()
             while free and sent < len(requests) and (not rate or begin + sent / rate <= now):
-                connection = free.pop()
+                connection = free.popleft()  # in turn, or the server would close those that idle
                 waits = connection.ask(requests[sent], begin + sent / rate if rate else now)
                 if waits & selectors.EVENT_WRITE:
                     poll.modify(connection.socket, waits, connection)
