@@ -15,6 +15,7 @@ from pymysql.cursors import SSCursor
 
 from producers.database.dates import Kind
 from producers.database.dialect import STREAM_ROWS, Broken, Dialect, Installed, Record, near
+from producers.database.mysql_connection import Connection
 from producers.database.secrets import sentence
 from producers.database.shape import SOURCES, Column, Shape, Table
 from producers.database.source import DatabaseSource
@@ -86,7 +87,7 @@ class MySQL(Dialect):
             source.bad("dsn", "is not readable as an address.", "Percent-encode the password.")
         options: dict[str, Any] = given
         with translated(source):
-            self._connection = pymysql.connect(
+            self._connection = Connection(
                 host=parts.hostname or "localhost",
                 port=port,
                 user=unquote(parts.username or ""),
