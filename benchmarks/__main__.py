@@ -25,7 +25,7 @@ def show(title: str, rows: dict[str, dict[str, float]]) -> None:
         table.add_column(column, justify="right")
     for name, row in rows.items():
         table.add_row(name, *(f"{row[column]:,.1f}" for column in columns))
-    Console(width=140).print(table)
+    Console(width=170).print(table)
 
 
 def _beside(row: dict[str, float], peer: float) -> dict[str, float]:

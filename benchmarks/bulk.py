@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from benchmarks.peer import rebuild
-from benchmarks.service import Service
+from benchmarks.service import Service, cpu_seconds
 from benchmarks.urls import ndjson, urls
 from sitemap_store.events import Event
 from sitemap_store.state import Wake
@@ -25,16 +25,18 @@ def bulk(service: Service, count: int) -> dict[str, float]:
     source = service.folder / "bulk.ndjson"
     write_input(source, count)
     client = service.parts().client
-    before = client.info("memory")["used_memory"]
+    before, cpu = client.info("memory")["used_memory"], service.cpu()
     begin = time.perf_counter()
     command = service.command("push", "-", "--wait", "600")
     with source.open("rb") as lines, subprocess.Popen(command, stdin=lines, stdout=subprocess.PIPE) as push:
         assert push.stdout is not None
         push.stdout.readline()  # "accepted …": all is in Redis
         pushed = time.perf_counter() - begin
+        cpu_push = cpu_seconds(push.pid)
     took = time.perf_counter() - begin
     if push.returncode:
         raise RuntimeError(f"push ended with {push.returncode}")
+    cpu = {name: seconds - cpu[name] for name, seconds in service.cpu().items()}
     time.sleep(1)
     after = client.info("memory")["used_memory"]
     peaks = service.worker_peaks()
@@ -45,6 +47,9 @@ def bulk(service: Service, count: int) -> dict[str, float]:
         "seconds": took,
         "URLs/s": count / took,
         "push alone URLs/s": count / pushed,
+        "CPU µs/URL: push": cpu_push / count * 1e6,
+        "Redis": cpu["Redis"] / count * 1e6,
+        "workers": cpu["workers"] / count * 1e6,
         "Redis bytes/URL": (after - before) / count,
         "worker peak MB": max(list(peaks.values())[1:]) / 1e6,
         "peer's rebuild s": peer,

@@ -62,6 +62,14 @@ class Service:
             self._worker.wait(40)
         self.server.stop()
 
+    def cpu(self) -> dict[str, float]:
+        """Seconds of CPU so far of Redis, and of the supervisor and its workers together."""
+        assert self._worker is not None
+        with redis.Redis(unix_socket_path=str(self.server.socket)) as client:
+            server = int(client.info("server")["process_id"])
+        pids = [self._worker.pid, *_children(self._worker.pid)]
+        return {"Redis": cpu_seconds(server), "workers": sum(map(cpu_seconds, pids))}
+
     def worker_peaks(self) -> dict[int, int]:
         """Peak resident bytes of each worker process and of the supervisor, by process id."""
         assert self._worker is not None
@@ -80,6 +88,12 @@ def running(*, workers: int = 2, extra: str = "") -> Iterator[Service]:
     finally:
         service.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Seconds of CPU that a process took so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _children(pid: int) -> list[int]:

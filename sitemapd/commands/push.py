@@ -131,14 +131,16 @@ def outcomes(
 ) -> Iterator[tuple[Lines, Outcome]]:
     """Push the lines batch by batch, in their order.
 
-    While Redis takes one batch the next is read and checked, so that neither waits for the other.
+    In bulk the next batch is read and checked while Redis takes one, so that neither waits for the other.
+    A few lines are answered before the next are read: those may be long in coming.
     """
     with ThreadPoolExecutor(1) as pool:
         waiting: list[tuple[Lines, Future[Outcome]]] = []
         for batch in lines:
+            bulk = len(batch.items) > BULK
             checked = sink.check(batch.items, source=source)
-            waiting.append((batch, pool.submit(sink.take, checked, bulk=len(batch.items) > BULK)))
-            while len(waiting) > 1 or (waiting and waiting[0][1].done()):
+            waiting.append((batch, pool.submit(sink.take, checked, bulk=bulk)))
+            while len(waiting) > (1 if bulk else 0):
                 earlier, taken = waiting.pop(0)
                 yield earlier, taken.result()
         for batch, taken in waiting:

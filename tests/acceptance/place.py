@@ -154,15 +154,17 @@ class Place:
         return result
 
     @contextmanager
-    def pipe(self, *arguments: str) -> Iterator[IO[bytes]]:
-        """A command's standard input, to write to while it runs; in the end the command must exit 0."""
+    def pipe(self, *arguments: str, code: int = 0) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+        """A command's standard input and error while it runs, and the code with which it must exit then."""
+        ends = subprocess.PIPE
         with subprocess.Popen(
-            _line(arguments), cwd=self.folder, env=_env(None), stdin=subprocess.PIPE
+            _line(arguments), cwd=self.folder, env=_env(None), stdin=ends, stderr=ends
         ) as process:
             assert process.stdin is not None
-            yield process.stdin
+            assert process.stderr is not None
+            yield process.stdin, process.stderr
             process.stdin.close()
-            assert process.wait(COMMAND_SECONDS) == 0
+            assert process.wait(COMMAND_SECONDS) == code
 
     def ok(self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Result:
         """Run a command that must exit 0."""

@@ -94,13 +94,16 @@ def test_push_waits_for_the_files(shop: Place) -> None:
 
 
 def test_lines_of_a_pipe_are_published_as_they_come(shop: Place) -> None:
-    """`push -` at the end of a pipe that stays open does not wait for its end."""
+    """`push -` at the end of a pipe that stays open does not wait for its end, and refuses at once."""
     shop.worker()
-    with shop.pipe("push", "-") as pipe:
+    with shop.pipe("push", "-", code=1) as (lines, said):
         for path in ("a", "b"):
-            pipe.write(ndjson([add(path)]))
-            pipe.flush()
+            lines.write(ndjson([add(path)]))
+            lines.flush()
             until(partial(is_published, shop, path), within=20, what=f"{path} is published")
+        lines.write(b"nonsense\n")
+        lines.flush()
+        assert said.readline().startswith(b"line 3: : The line is not JSON")
 
 
 def test_bulk_push_refuses_line_by_line(shop: Place) -> None:
