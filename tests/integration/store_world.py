@@ -9,7 +9,7 @@ from sitemap_store.entries import digest
 from sitemap_store.events import Event
 from sitemap_store.store import _bucket
 from tests.published import listed, picture, published, shard_files, urls_of, valid_now
-from tests.world import BASE, World
+from tests.world import BASE, Crash, World
 
 DAY = 24 * 3600 * 1000
 POINTS = ("claimed", "committed", "renamed", "published", "index_claimed", "index_renamed", "index_published")
@@ -91,6 +91,24 @@ def once_at(world: World, point: str, action: Callable[[], None]) -> None:
             action()
 
     world.fault = fault
+
+
+def work_until_crash(world: World, point: str, nth: int) -> bool:
+    """Work until a point is reached for the nth time, and die there; whether it was."""
+    reached = 0
+
+    def fault(name: str) -> None:
+        nonlocal reached
+        reached += name == point
+        if name == point and reached == nth:
+            raise Crash(point)
+
+    world.fault = fault
+    try:
+        work(world)
+    except Crash:
+        return True
+    return False
 
 
 def _text(value: object) -> str:

@@ -81,7 +81,7 @@ def test_batches_lose_nothing_at_their_edges(make_world: MakeWorld, count: int) 
 def test_an_append_outlives_a_kill_of_redis(any_redis: RedisServer, make_world: MakeWorld) -> None:
     """I1: what append returned for is there after kill -9 of the server.
 
-    With `everysec` a server that still syncs holds a write back for up to 2 s, which docs/reliability.md says.
+    With `everysec` a server that still syncs holds writes back for up to 2 s (docs/reliability.md).
     """
     world = make_world(make_site())
     world.client.config_set("appendfsync", "always")

@@ -86,7 +86,7 @@ def test_many_shards_share_one_rewrite_of_the_index(make_world: MakeWorld) -> No
 def test_a_shard_that_is_published_during_the_indexs_rewrite_comes_with_the_next(
     make_world: MakeWorld,
 ) -> None:
-    """Its mark lies after the claim of the index: the index is due again, and who waits for the event waits."""
+    """Its mark lies after the index's claim: the index is due again, and who waits for the event waits."""
     world = make_world(make_site(shard_size=1))
     push(world, add("a"), add("b"))
     pushed = world.now

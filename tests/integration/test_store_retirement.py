@@ -22,6 +22,7 @@ from tests.integration.store_world import (
     scores,
     settled,
     work,
+    work_until_crash,
 )
 from tests.published import index_files, listed, picture, shard_files, valid_now
 from tests.world import Crash, World, make_site
@@ -146,18 +147,7 @@ def test_a_url_that_comes_back_meanwhile_keeps_its_file(make_world: MakeWorld, p
 def test_a_crash_on_the_way_out_leaves_no_hole(make_world: MakeWorld, point: str, nth: int) -> None:
     """Whatever step is the last, no index names a missing file, and in the end the file is gone."""
     world = emptied(make_world)
-    reached = 0
-
-    def fault(name: str) -> None:
-        nonlocal reached
-        reached += name == point
-        if name == point and reached == nth:
-            raise Crash(point)
-
-    world.fault = fault
-    try:
-        work(world)
-    except Crash:
+    if work_until_crash(world, point, nth):
         valid_now(world.folder)
         world.release("w1")
     settled(world, "c")

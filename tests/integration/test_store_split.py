@@ -25,9 +25,10 @@ from tests.integration.store_world import (
     settled,
     update,
     work,
+    work_until_crash,
 )
 from tests.published import content, listed, picture, published, shard_files
-from tests.world import BASE, Crash, World, make_site
+from tests.world import BASE, World, make_site
 
 MakeWorld = Callable[[Site], World]
 
@@ -211,18 +212,7 @@ def test_a_crash_in_a_split_loses_nothing_and_doubles_nothing(
     world = make_world(make_site(shard_size=100, limits=limits(urls=4)))
     paths = [f"p{n}" for n in range(6)]
     push(world, *map(add, paths))
-    reached = 0
-
-    def fault(name: str) -> None:
-        nonlocal reached
-        reached += name == point
-        if name == point and reached == nth:
-            raise Crash(point)
-
-    world.fault = fault
-    try:
-        work(world)
-    except Crash:
+    if work_until_crash(world, point, nth):
         listed(world.folder)
         world.release("w1")
     settled(world, *paths)
