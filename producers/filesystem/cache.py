@@ -13,6 +13,8 @@ crash in between sends them once more, which changes nothing.
 ``listed``   temporary: what the site's state holds of this source (`comparison`)
 ``fresh``    temporary: commits while they are read
 ===========  ===================================================================================
+
+`by_loc` holds `live` too, though all its rows have the same: SQLite looks for it in the table otherwise.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _SCHEMA: Final = f"""
 CREATE TABLE notes (name PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE files ({COLUMNS}, PRIMARY KEY (dir, name)) WITHOUT ROWID;
 CREATE TABLE commits (dir, name, at, PRIMARY KEY (dir, name)) WITHOUT ROWID;
-CREATE INDEX by_loc ON files (loc) WHERE live = 1;
+CREATE INDEX by_loc ON files (loc, live) WHERE live = 1;
 CREATE INDEX by_opens ON files (opens) WHERE opens > 0;
 CREATE INDEX by_closes ON files (closes) WHERE closes > 0;
 PRAGMA user_version = {VERSION};
@@ -172,7 +174,7 @@ class Cache:
 
     def folder(self, folder: bytes) -> dict[bytes, Row]:
         """What is known of the files right in a folder, by name."""
-        return {row.name: row for row in self.rows("dir = ?", (folder,))}
+        return {row[1]: row for row in self.rows("dir = ?", (folder,))}
 
     def below(self, folder: bytes) -> Iterator[Row]:
         """What is known of the files in a folder and in those below it; of all for ""."""

@@ -1,13 +1,14 @@
 """The YAML that most front matter is: a name and a value a line, read without PyYAML.
 
 PyYAML takes about 100 µs for a block of five lines, even with libyaml. This module reads a block
-only when nothing in it can mean two things, and gives what PyYAML would. Escapes, nested values,
-block lists, numbers other than small whole ones, tabs and comments behind values are left to PyYAML.
+only when nothing in it can mean two things, and gives what PyYAML would. Escapes, values within values,
+numbers other than small whole ones, tabs and comments behind values are left to PyYAML.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 import yaml
@@ -22,6 +23,7 @@ _LINE: Final = re.compile(
     r"|\[([A-Za-z0-9 ,\"'._/-]*)\]"
     rf")?)? *\n|(?:\#[ -~{_OTHERS}]*)?\n"
 )
+_LIST: Final = re.compile(r"( *)- [A-Za-z0-9 \"'._/-]+\n(?:\1- [A-Za-z0-9 \"'._/-]+\n)*")
 _ITEM: Final = re.compile(r"([A-Za-z][A-Za-z0-9 ._/-]*)|\"([^\"']*)\"|'([^\"']*)'")
 _END: Final = re.compile(r"(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 _WORDS: Final[dict[str, bool | None]] = {
@@ -66,7 +68,12 @@ def read_plain(text: str) -> dict[str, object] | None:
         elif single is not None:
             value = single
         elif items is not None:
-            value = _items(items)
+            value = _items(items.split(",")) if items.strip(" ") else []
+            if value is None:
+                return None
+        elif match := _LIST.match(text, place):
+            place = match.end()
+            value = _items(line.lstrip(" ")[2:] for line in match[0].splitlines())
             if value is None:
                 return None
         if name in _WORDS:
@@ -75,11 +82,9 @@ def read_plain(text: str) -> dict[str, object] | None:
     return fields if _END.match(text, place) else None
 
 
-def _items(text: str) -> list[str] | None:
-    if not text.strip(" "):
-        return []
+def _items(texts: Iterable[str]) -> list[str] | None:
     found = []
-    for item in text.split(","):
+    for item in texts:
         match = _ITEM.fullmatch(item.strip(" "))
         if match is None or match[1] in _WORDS:
             return None

@@ -21,7 +21,9 @@ VALUES: Final = st.sampled_from(
         "[a, [b]]", "[a b , c ]", "{a: b}", "- a", "-", "|", ">", "&x", "*x", "!t", "%a", "@a", "`a",
         "? a", ": a", "/blog/", "_x", "=", "<<", ".5", ".inf", "a\n  b", "\n- a", "\n  - a", "\n  a: b",
         "a,b", "a {b}", "a [b]", "a | b", "tail  ", "a\tb", "a\u2028b", "a\x85b", "\ufeffa", "a\u200bb",
-        '"a: b # c"', "'a: b # c'", "['a,b']", "https://example.com/a?b=c", "a:", "''", '""', "' a '",
+        '"a: b # c"', "'a: b # c'", "['a,b']", "https://example.com/a?b=c", "a:", "''",
+        "\n- a\n- b c", "\n  - a\n  - 'b'", "\n  - a\n - b", "\n - a\n   b", "\n- - a", "\n- \n- a",
+        "\n-  a ", "\n- no", "\n- a\n\n- b", '""', "' a '",
     ]
 )  # fmt: skip
 LINES: Final = st.one_of(
@@ -49,6 +51,7 @@ def test_it_gives_what_pyyaml_gives_or_nothing(block: str) -> None:
         'title: "A: b"\ndraft: false\nweight: 10\n',
         "tags: [a, 'b']\ndate: 2026-01-02\n",
         "# a\n\na:\n",
+        "tags:\n  - a b\n  - 'c'\ntitle: A\n",
     ],
 )
 def test_usual_blocks_are_read(block: str) -> None:
