@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from producers.filesystem.source import FilesystemSource
 from producers.filesystem.standing import Standing
+from producers.filesystem.walk import WatchLimit
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,28 @@ def tell_held(held: int, directory: Path, standing: Standing) -> None:
             directory,
             extra=standing.extra("deletes_released"),
         )
+
+
+def tell_lost(how: str, directory: Path, standing: Standing) -> None:
+    """File events were lost, so that everything is looked at anew."""
+    log.warning(
+        "File events were lost (%s); %s is watched and scanned anew.",
+        how,
+        directory,
+        extra=standing.extra("events_lost"),
+    )
+
+
+def tell_limited(error: WatchLimit, source: FilesystemSource, standing: Standing) -> None:
+    """The kernel gives no more watches, so that the source is polled."""
+    standing.say(problem=standing.limited)
+    log.error(
+        "%s can't be watched as a whole: %s. Until then it is polled every %g s.",
+        source.directory,
+        error.detail,
+        source.poll_interval,
+        extra=standing.extra("watch_limit"),
+    )
 
 
 def tell_unlisted(directory: Path, standing: Standing) -> None:

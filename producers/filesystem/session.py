@@ -23,7 +23,7 @@ from producers.filesystem.cache import Cache
 from producers.filesystem.examine import Examiner
 from producers.filesystem.history import History
 from producers.filesystem.ledger import Ledger
-from producers.filesystem.news import tell_held, tell_unlisted
+from producers.filesystem.news import tell_held, tell_limited, tell_lost, tell_unlisted
 from producers.filesystem.root import Root
 from producers.filesystem.scan import RootChanged, Scanner
 from producers.filesystem.selection import Selection
@@ -69,8 +69,7 @@ class Session:
         self._root = Root(source.directory, source.name)
         self._lost = ""
         self._next_scan: float | None = 0.0
-        self._full = True
-        self._pause = 0.0
+        self._full, self._pause = True, 0.0
         self._counted = self._asked = float("-inf")
         self._changed = True
         self._state_id: str | None = None
@@ -154,12 +153,7 @@ class Session:
                 raise RootChanged
         elif self._lost or not self._table.alive:
             standing.overflowed()
-            log.warning(
-                "File events were lost (%s); %s is watched and scanned anew.",
-                self._lost or "the thread that reads them ended",
-                self._source.directory,
-                extra=standing.extra("events_lost"),
-            )
+            tell_lost(self._lost or "the thread that reads them ended", self._source.directory, standing)
             raise RootChanged
         if not self._root.same():
             raise RootChanged
@@ -179,14 +173,20 @@ class Session:
         started = standing.monotonic()
         standing.say(state="scanning")
         files = self._scanner.scan(send=standing.ready.is_set(), between=self._between)
-        if full:
+        missed = 0 if full else self._ledger.believe_missed()
+        if missed:
+            self._hold(missed)
+        elif full or self._may_release(files):
             standing.reconcile_due = True
-        else:
-            self._hold(self._ledger.believe_missed())
         took = standing.monotonic() - started
         standing.say(state="watching", files_scanned=files, scan_seconds=round(took, 3))
         self._changed = True
         self._next_scan, self._full = self._when_next(took)
+
+    def _may_release(self, files: int) -> bool:
+        # A poll may not know the files whose deletes a comparison held back: only the next one tells.
+        status, since = self._standing.status, self._standing.monotonic() - self._standing.reconciled
+        return status["held_deletes"] > 0 and (files != status.get("files_scanned") or since >= HELD_RESCAN)
 
     def _when_next(self, took: float) -> tuple[float | None, bool]:
         standing, interval = self._standing, self._source.rescan_interval
@@ -270,14 +270,7 @@ class Session:
         standing = self._standing
         standing.limited = str(error)
         standing.limited_until = standing.monotonic() + LIMIT_RETRY
-        standing.say(problem=standing.limited)
-        log.error(
-            "%s can't be watched as a whole: %s. Until then it is polled every %g s.",
-            self._source.directory,
-            error.detail,
-            self._source.poll_interval,
-            extra=standing.extra("watch_limit"),
-        )
+        tell_limited(error, self._source, standing)
 
     def _failed(self, error: Unavailable) -> None:
         standing = self._standing

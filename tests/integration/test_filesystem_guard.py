@@ -70,6 +70,20 @@ def test_an_empty_folder_deletes_nothing(
     assert world.events_of("0/0.html") == (["add", "add"] if cold else ["add"])
 
 
+def test_a_poll_does_not_forget_what_a_comparison_held_back(world: World) -> None:
+    """Without the cache a poll misses no file, yet the deletes are held until a comparison lets them go."""
+    urls = filled(world, 150)
+    world.watch(polling="always").stop()
+    emptied(world)
+    assert world.state_dir is not None
+    shutil.rmtree(world.state_dir)
+    watcher = world.watch(polling="always")
+    world.write("new.html")
+    until(lambda: watcher.health().get("files_scanned") == 1)
+    assert watcher.health()["held_deletes"] == 150
+    world.until_urls(*urls, "new.html")
+
+
 @pytest.mark.parametrize("polling", ["never", "always"])
 def test_a_disk_that_goes_while_it_is_watched_deletes_nothing(world: World, polling: str) -> None:
     """The root is another directory all at once: its emptiness is not believed."""
