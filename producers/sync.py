@@ -94,8 +94,8 @@ class Desired:
     def want(self, events: Iterable[Event]) -> None:
         """Take in adds; of one URL that comes twice the later counts."""
         rows = (
-            (e.loc, e.lastmod or "", e.changefreq or "", e.priority or "", e.ext or "", e.at, 0)
-            for e in events
+            (loc, lastmod or "", changefreq or "", priority or "", ext or "", at, 0)
+            for _, loc, lastmod, changefreq, priority, at, _, ext, _ in events
         )
         self._fill("REPLACE INTO want VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
@@ -123,8 +123,7 @@ class Desired:
         self._fill("REPLACE INTO have VALUES (?, ?, ?, ?, ?)", map(_row, sink.store.listing(source)))
         listed = self._count("FROM have")
         wanted = self._count("FROM want")
-        changed = self._count(_CHANGED)
-        added = self._count(f"{_CHANGED} AND h.loc IS NULL")
+        changed, added = self._counts(f"count(*), count(*) - count(h.loc) {_CHANGED}")
         gone = self._count(_GONE)
         if (
             not accept_deletes
@@ -156,8 +155,11 @@ class Desired:
             self._db.executemany(statement, rows)
 
     def _count(self, of: str) -> int:
+        return self._counts(f"count(*) {of}")[0]
+
+    def _counts(self, query: str) -> list[int]:
         with _on_disk():
-            return int(self._db.execute(f"SELECT count(*) {of}").fetchone()[0])
+            return list(map(int, self._db.execute(f"SELECT {query}").fetchone()))
 
 
 def _too_many(deletes: int, listed: int, share: float, *, empty: bool) -> bool:
@@ -165,7 +167,8 @@ def _too_many(deletes: int, listed: int, share: float, *, empty: bool) -> bool:
 
 
 def _row(entry: Entry) -> tuple[str, ...]:
-    return entry.loc, entry.lastmod, entry.changefreq, entry.priority, entry.ext
+    loc, lastmod, changefreq, priority, _, _, ext = entry
+    return loc, lastmod, changefreq, priority, ext
 
 
 @contextmanager
