@@ -41,7 +41,7 @@ def read_lines(stream: BinaryIO) -> Iterator[Lines]:
 
     Memory is `BLOCK` and one line of `LINE_MAX`, whatever the stream holds.
     """
-    number, rest, skipping = 0, b"", False
+    number, rest, skipping = 1, b"", False
     read = getattr(stream, "read1", stream.read)
     while block := read(BLOCK):
         if skipping:
@@ -55,16 +55,17 @@ def read_lines(stream: BinaryIO) -> Iterator[Lines]:
             raws.append(rest)
             rest, skipping = b"", True
         if raws:
-            yield _lines(raws, number)
+            yield lines_of(raws, number)
             number += len(raws)
     if rest:
-        yield _lines([rest], number)
+        yield lines_of([rest], number)
 
 
-def _lines(raws: list[bytes], before: int) -> Lines:
+def lines_of(raws: Sequence[bytes], first: int) -> Lines:
+    """Raw lines, the first of which has that number, decoded."""
     if all(raws) and not any(map(bytes.isspace, raws)):
-        return Lines(range(before + 1, before + 1 + len(raws)), decode_many(raws))
-    some = [(number, raw) for number, raw in enumerate(raws, before + 1) if raw.strip()]
+        return Lines(range(first, first + len(raws)), decode_many(raws))
+    some = [(number, raw) for number, raw in enumerate(raws, first) if raw.strip()]
     return Lines([number for number, _ in some], decode_many([raw for _, raw in some]))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from producers.ndjson import LINE_MAX, Lines, decode_many, too_large
+from producers.ndjson import LINE_MAX, Lines, lines_of, too_large
 
 BLOCK: Final = 128 * 1024
 """Bytes from which on a block is handed out: about a thousand events."""
@@ -28,12 +28,7 @@ class Block:
 
     def read(self) -> Lines:
         """What the lines say; blank ones are passed over."""
-        raws = self.text.removesuffix(b"\n").split(b"\n")
-        numbers = range(self.first, self.first + len(raws))
-        if all(raws) and not any(map(bytes.isspace, raws)):
-            return Lines(numbers, decode_many(raws))
-        some = [(number, raw) for number, raw in zip(numbers, raws, strict=True) if raw.strip()]
-        return Lines([number for number, _ in some], decode_many([raw for _, raw in some]))
+        return lines_of(self.text.removesuffix(b"\n").split(b"\n"), self.first)
 
 
 @dataclass(frozen=True, slots=True)
