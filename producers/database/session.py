@@ -56,8 +56,13 @@ class Session:
             self._ask_state()
             if self._sync_due():
                 asked = (self._told.get("wanted"), self._told.get("doing"))
-                self.reconcile(accept=standing.accept or "accept" in asked)
-                standing.accept = standing.due = False
+                standing.due = False  # what asks from here on, asks for one more
+                try:
+                    self.reconcile(accept=standing.accept or "accept" in asked)
+                except BaseException:
+                    standing.due = True
+                    raise
+                standing.accept = False
             drained = self.drain()
             if drained < BATCH:
                 self._up_to_date()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -10,6 +12,8 @@ from producers.database import DatabaseSource
 from producers.database.check import connect, shape_of
 from producers.database.drain import BATCH, LOOK
 from producers.database.install import uninstall
+from sitemap_store.entries import Entry
+from sitemap_store.errors import Unavailable
 from sitemap_store.events import Event
 from sitemap_store.urls import quote_segment
 from tests.integration.database_world import BASE, SERIAL, TEXT, World, until
@@ -348,6 +352,29 @@ def test_a_comparison_that_would_delete_too_much_deletes_nothing(world: World) -
     held.stop()
     world.relay(source, accept_deletes=True)
     until(lambda: len(world.urls()) == 50)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_comparison_that_is_asked_for_is_made(
+    world: World, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Also when one is under way that may have read the rows already, and when one fails in its middle."""
+    relay = world.relay()
+    listing, looks = world.store.listing, 0
+
+    def asked_again(source: str | None = None) -> Iterator[Entry]:
+        nonlocal looks
+        if threading.current_thread().name.startswith("relay"):
+            looks += 1
+            if looks == 1 and fails:
+                raise Unavailable(what="Redis", detail="is away")
+            if looks == 1:
+                relay.rescan()
+        return listing(source)
+
+    monkeypatch.setattr(world.store, "listing", asked_again)
+    relay.rescan()
+    until(lambda: looks == 2 and relay.health()["state"] == "relaying", relay.health)
 
 
 def test_a_source_keeps_its_hands_off_the_others(world: World) -> None:
