@@ -16,6 +16,8 @@ _WRITTEN: Final = re.compile(
     r"(?P<fraction>\.[0-9]{1,9})?[0-9]*)?"
     r"\s*(?P<zone>[Zz]|UTC|GMT|(?P<sign>[+-])(?P<off>[0-9]{1,2}):?(?P<min>[0-9]{2})?)?)?"
 )
+_SHORT: Final = 64
+"""Characters of a text that is worth remembering."""
 
 
 def date_text(value: object, zone: str | None) -> str:
@@ -26,11 +28,12 @@ def date_text(value: object, zone: str | None) -> str:
     """
     if isinstance(value, datetime | date):
         value = value.isoformat()
-    return _date_text(value, zone) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return _read_again(value, zone) if len(value) <= _SHORT else _read(value, zone)
 
 
-@lru_cache(maxsize=256)  # one date is asked for as lastmod, as a page's beginning and its end
-def _date_text(written: str, zone: str | None) -> str:
+def _read(written: str, zone: str | None) -> str:
     match = _WRITTEN.fullmatch(written.strip())
     if match is None or match["year"] < "0002":  # 0001-01-01 is Go's way to say "not set"
         return ""
@@ -44,6 +47,9 @@ def _date_text(written: str, zone: str | None) -> str:
         return parse_lastmod(text).text or ""
     except Refused:
         return ""
+
+
+_read_again: Final = lru_cache(maxsize=256)(_read)  # a page's date may be its lastmod and its beginning
 
 
 def instant(value: object, zone: str | None) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from functools import lru_cache
 from typing import Final
 
 import yaml
@@ -52,7 +51,6 @@ def front_matter(data: bytes) -> dict[str, object]:
     return {plain(name): value for name, value in found.items() if isinstance(name, str)}
 
 
-@lru_cache(maxsize=256)
 def plain(name: str) -> str:
     """A field's name as `front_matter` gives it."""
     return name.lower().replace("-", "").replace("_", "")

@@ -26,6 +26,7 @@ HEAD_BYTES: Final = 512 * 1024
 """How much of a file is searched for the end of its head."""
 _ATTRIBUTES: Final = r"""[^>"']*+(?:(?:"[^"]*"|'[^']*')[^>"']*+)*+"""
 _TAG: Final = re.compile(rf"<(?:!--|([A-Za-z][^\s/>]*+){_ATTRIBUTES}>)")
+_AHEAD: Final = 4096
 # Tags that are passed over in one go, when no telling word is among them.
 _SILENT: Final = re.compile(
     rf"(?:[^<]++|<(?:(?i:meta|link|html|head)(?=[\s/>]){_ATTRIBUTES}>|(?=[^A-Za-z!]|!(?!--))))*+"
@@ -144,10 +145,10 @@ def _telling_tags(data: bytes) -> list[str] | None:
 
 
 def _silent_up_to(lower: str, place: int) -> int:
-    """Where the next telling word is, or the next body."""
-    end = lower.find("<body", place)
+    """Up to where there is no telling word for certain, as far as it is worth looking."""
+    end = lower.find("<body", place, place + _AHEAD)
     if end < 0:
-        end = len(lower)
+        end = min(place + _AHEAD, len(lower))
     found = [lower.find(word, place, end) for word in _TELLING]
     return min((each for each in found if each >= 0), default=end)
 

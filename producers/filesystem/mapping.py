@@ -21,6 +21,8 @@ from typing import Final, NamedTuple
 from sitemap_store.urls import UrlRules, normalise, quote_segment
 
 MARKDOWN: Final = frozenset({b".md", b".markdown", b".mdown", b".mkd"})
+MOST_SUFFIXES: Final = 100
+"""Suffixes whose addresses are prepared at a time; in `page.1`, `page.2` they never end."""
 _PLAIN: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:@/-]*")
 _SLASHES: Final = re.compile("/{2,}")
 
@@ -84,7 +86,7 @@ class Mapping:
     def _page(self, folder: bytes, name: bytes, slug: str) -> str:
         dot = name.rfind(b".")
         stem, suffix = (name[:dot], name[dot:]) if dot > 0 else (name, b"")
-        if folder != self._folder:  # files come folder by folder
+        if folder != self._folder or len(self._around) > MOST_SUFFIXES:  # files come folder by folder
             self._folder = folder
             self._around.clear()
         around = self._around.get(suffix)

@@ -16,12 +16,12 @@ import yaml
 _OTHERS: Final = r"\u00a1-\u2027\u2030-\ud7ff"
 """Characters beyond ASCII that YAML takes as they are: no controls and no line ends of its own."""
 _LINE: Final = re.compile(
-    r"([A-Za-z][A-Za-z0-9_-]{0,60}):(?: +(?:"
+    r"([A-Za-z][A-Za-z0-9_-]{0,60}):(?: ++(?:"
     rf'"([ !#-\[\]-~{_OTHERS}]*)"'
     rf"|'([ -&(-~{_OTHERS}]*)'"
-    rf'|([A-Za-z0-9/_](?:[ -"$-9;-~{_OTHERS}]|:(?=[^ \n]))*)'
+    rf'|([A-Za-z0-9/_](?:[ -"$-9;-~{_OTHERS}]++|:(?=[^ \n]))*+)'
     r"|\[([A-Za-z0-9 ,\"'._/-]*)\]"
-    rf")?)? *\n|(?:\#[ -~{_OTHERS}]*)?\n"
+    rf")?)? *+\n|(?:\#[ -~{_OTHERS}]*)?\n"
 )
 _LIST: Final = re.compile(r"( *)- [A-Za-z0-9 \"'._/-]+\n(?:\1- [A-Za-z0-9 \"'._/-]+\n)*")
 _ITEM: Final = re.compile(r"([A-Za-z][A-Za-z0-9 ._/-]*)|\"([^\"']*)\"|'([^\"']*)'")
