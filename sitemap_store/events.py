@@ -27,9 +27,8 @@ _URGENT_DELETE = "x"
 _UPDATED = (0, 1, 2, 5)
 """Where the fields that an update may keep are in a record, after its loc."""
 _PLAIN_ADDS = re.compile(r"[0-9]+(?:\na[^\t\n]*+\t[^\t\n]*+)*+").fullmatch
-_NO_MORE = (None, None, None, None, None, False)
-_AFTER_LASTMOD = 3
-"""What most adds of a bulk load say beside loc and lastmod."""
+_TO_SOURCE = "\t" * 4
+"""What stands between lastmod and source in an add that says nothing else, as those of a bulk load do."""
 
 
 class Event(NamedTuple):
@@ -62,7 +61,9 @@ class Logged(NamedTuple):
 def encode(event: Event) -> str:
     """The record line of an event."""
     op, loc, lastmod, changefreq, priority, at, source, ext, urgent = event
-    if op == "add" and event[_AFTER_LASTMOD:] == _NO_MORE:
+    if op == "add" and not (changefreq or priority or ext) and at is None:
+        if source:
+            return f"a{loc}\t{lastmod or ''}{_TO_SOURCE}{source}"
         return f"a{loc}\t{lastmod}" if lastmod else f"a{loc}"
     code = _URGENT_DELETE if urgent and op == "delete" else _OP_CODES[op]
     when = None if at is None else str(at)
@@ -92,9 +93,10 @@ def decode(record: str) -> Event:
 
 
 class PlainAdds(NamedTuple):
-    """A log element that is nothing but adds of a loc and a lastmod."""
+    """A log element that is nothing but adds of a loc and a lastmod, all by one source ("": by none)."""
 
     appended: int
+    source: str
     locs: list[str]
     lastmods: list[str]
 
@@ -102,10 +104,17 @@ class PlainAdds(NamedTuple):
 def plain_adds(element: bytes) -> PlainAdds | None:
     """What a bulk load's element says, column by column at C speed; None for any other element."""
     text = element.decode()
+    _, several, source = text.rpartition("\n")[2].partition(_TO_SOURCE)
+    if several:
+        end = f"{several}{source}\n"
+        whole = text + "\n"
+        if not source or "\t" in source or whole.count(end) != text.count("\n"):
+            return None
+        text = whole.replace(end, "\n").removesuffix("\n")
     if not _PLAIN_ADDS(text):
         return None
     head, *fields = text.replace("\na", "\n").replace("\t", "\n").split("\n")
-    return PlainAdds(int(head), fields[0::2], fields[1::2])
+    return PlainAdds(int(head), source, fields[0::2], fields[1::2])
 
 
 def count_events(elements: Iterable[bytes]) -> int:

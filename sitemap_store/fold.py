@@ -70,7 +70,7 @@ class _Folding:
 
     def take(self, adds: PlainAdds) -> bool:
         """Take adds of URLs that are all new and different; False, with nothing done, when they aren't."""
-        appended, locs, lastmods = adds
+        appended, source, locs, lastmods = adds
         new = set(locs)
         if (
             len(new) < len(locs)
@@ -79,7 +79,7 @@ class _Folding:
         ):
             return False
         empty = repeat("")
-        rows = zip(locs, lastmods, empty, empty, repeat(appended), empty, empty, strict=False)
+        rows = zip(locs, lastmods, empty, empty, repeat(appended), repeat(source), empty, strict=False)
         self.entries.update(zip(locs, map(_MAKE, repeat(Entry), rows), strict=False))
         self.sort = True
         return True

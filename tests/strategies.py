@@ -84,6 +84,12 @@ adds = st.builds(
     st.one_of(_given(), sources.filter(bool)),
     exts,
 )
+plain_adds = st.builds(
+    lambda loc, lastmod, source: Event("add", loc, lastmod, source=source),
+    locs,
+    lastmods,
+    st.one_of(_given(), sources.filter(bool)),
+)
 updates = st.builds(
     lambda *fields: Event("update", *fields),
     locs,

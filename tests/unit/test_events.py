@@ -82,15 +82,34 @@ def test_a_log_gives_its_events_oldest_first_with_their_time(appends: list[tuple
     ]
 
 
-@given(st.integers(0, 2**53), st.lists(strategies.events, min_size=1, max_size=4))
-def test_plain_adds_are_what_their_records_say(appended: int, events: list[Event]) -> None:
-    """All of an element's adds, column by column, or nothing of it."""
+def is_plain(event: Event) -> bool:
+    """Whether an event is an add that says a loc, a lastmod and perhaps a source."""
+    _op, _loc, lastmod, changefreq, priority, at, _source, ext, _urgent = event
+    return event.op == "add" and bool(lastmod) and at is None and not (changefreq or priority or ext)
+
+
+def plain_adds_agree(appended: int, events: list[Event]) -> None:
+    """All of an element's adds, column by column, are what its records say; or nothing of it is taken."""
     element = "\n".join([str(appended), *map(encode, events)]).encode()
     assert count_events([element, element]) == 2 * len(events)
     adds = plain_adds(element)
     if adds is not None:
-        found = [
-            Logged(Event("add", loc, lastmod), adds.appended) for loc, lastmod in zip(*adds[1:], strict=True)
-        ]
-        assert found == list(read_log([element]))
-    assert (adds is not None) == all(encode(event).count("\t") == 1 and event.op == "add" for event in events)
+        found = [(loc, lastmod, adds.source, adds.appended) for loc, lastmod in zip(*adds[2:], strict=True)]
+        read = [(event.loc, event.lastmod, event.source or "", at) for event, at in read_log([element])]
+        assert found == read
+    one_source = len({event.source for event in events}) == 1
+    assert (adds is not None) == (one_source and all(map(is_plain, events)))
+
+
+@given(st.integers(0, 2**53), st.lists(strategies.events, min_size=1, max_size=4))
+def test_plain_adds_are_what_their_records_say(appended: int, events: list[Event]) -> None:
+    """Whatever else is among them."""
+    plain_adds_agree(appended, events)
+
+
+@given(st.integers(0, 2**53), st.lists(strategies.plain_adds, min_size=1, max_size=4), st.booleans())
+def test_plain_adds_of_one_source_are_taken(appended: int, events: list[Event], alike: bool) -> None:
+    """Those of a bulk load, with the producer's name or without."""
+    plain_adds_agree(
+        appended, [event._replace(source=events[0].source) for event in events] if alike else events
+    )

@@ -325,8 +325,9 @@ def test_a_stored_log_folds_as_its_events_do(
     snapshot: Snapshot, log: list[Logged], data: st.DataObject
 ) -> None:
     """Whether an element is taken at once or event by event: the same entries, graves, seats and counts."""
+    source = data.draw(st.sampled_from([None, "cms"]))
     plain = [
-        Logged(Event("add", f"{BASE}n{n}", lastmod="2026-01-01"), START)
+        Logged(Event("add", f"{BASE}n{n}", lastmod="2026-01-01", source=source), START)
         for n in range(data.draw(st.integers(0, 9)))
     ]
     place = data.draw(st.integers(0, len(log)))
@@ -342,13 +343,17 @@ def test_a_stored_log_folds_as_its_events_do(
     assert list(stored.snapshot.entries) == list(alone.snapshot.entries)
 
 
-def test_a_bulk_load_is_taken_an_element_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("source", [None, "cms"])
+def test_a_bulk_load_is_taken_an_element_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, source: str | None
+) -> None:
     """Adds of new URLs with a lastmod never become events of their own."""
     monkeypatch.setattr("sitemap_store.fold.read_log", lambda elements: pytest.fail("read one by one"))
-    element = "\n".join([str(START), *(f"a{BASE}{n}\t2026-01-0{n}" for n in range(1, 9))]).encode()
+    adds = [Event("add", f"{BASE}{n}", lastmod=f"2026-01-0{n}", source=source) for n in range(1, 9)]
+    element = "\n".join([str(START), *map(encode, adds)]).encode()
     entries = fold_elements(EMPTY, [element], START).snapshot.entries
     assert [entry.lastmod for entry in entries.values()] == [f"2026-01-0{n}" for n in range(1, 9)]
-    assert {entry.at for entry in entries.values()} == {START}
+    assert {(entry.at, entry.source) for entry in entries.values()} == {(START, source or "")}
 
 
 def test_entries_come_in_the_order_of_their_locs() -> None:
