@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 from sitemap_store.errors import Refused, Unavailable
 from sitemap_store.events import Event
-from sitemap_store.store import BATCH, Store
+from sitemap_store.store import Prepared, Store
 from sitemap_store.wake import Waker
 from sitemap_store.wire import check, quick
 
@@ -29,7 +28,7 @@ class Refusal(NamedTuple):
 class Batch(NamedTuple):
     """A batch that is checked and not yet stored."""
 
-    events: Sequence[Event]
+    prepared: Sequence[Prepared]
     refused: tuple[Refusal, ...]
     warnings: tuple[str, ...]
     source: str
@@ -57,11 +56,13 @@ class EventSink:
 
         With `bulk` the workers start up to `BULK_DELAY_MS` later and rewrite less.
         """
+        return self._send(self.store.prepare(events), bulk=bulk)
+
+    def _send(self, several: Iterable[Prepared], *, bulk: bool) -> int:
         sent = 0
-        stream = iter(events)
-        while batch := list(islice(stream, BATCH)):
-            wakes = self.store.append(batch, delay_ms=BULK_DELAY_MS if bulk else 0)
-            sent += len(batch)
+        for prepared in several:
+            wakes = self.store.send(prepared, delay_ms=BULK_DELAY_MS if bulk else 0)
+            sent += prepared.events
             try:
                 self._waker.wake(self.store.site.name, wakes)
             except Unavailable as error:
@@ -82,7 +83,7 @@ class EventSink:
         return self.take(self.check(items, source=source), bulk=bulk)
 
     def check(self, items: Iterable[Any], *, source: str | None = None) -> Batch:
-        """The first half of `push`: nothing is stored yet."""
+        """The first half of `push`, most of its work: nothing is stored yet."""
         now, site = self.store.now(), self.store.site
         events: list[Event] = []
         refusals: list[Refusal] = []
@@ -103,11 +104,11 @@ class EventSink:
             events.append(event)
             if said:
                 warnings.extend(said)
-        return Batch(events, tuple(refusals), tuple(warnings[:100]), source or "")
+        return Batch(list(self.store.prepare(events)), tuple(refusals), tuple(warnings[:100]), source or "")
 
     def take(self, batch: Batch, *, bulk: bool = False) -> Outcome:
         """The second half of `push`: append the events, count and keep the refusals."""
-        accepted = self.send(batch.events, bulk=bulk)
+        accepted = self._send(batch.prepared, bulk=bulk)
         if batch.refused:
             self.store.reject([(refusal.refused, batch.source) for refusal in batch.refused])
         return Outcome(accepted, batch.refused, batch.warnings)

@@ -110,7 +110,23 @@ class Keyed(NamedTuple):
     events: list[Event]
 
 
+Packed = Sequence[str | bytes]
+"""Events as the script takes them."""
+
 _KIND = itemgetter(*map(Event._fields.index, ("op", "source", "urgent")))
+
+
+def pack(sections: Mapping[str, Keyed]) -> Packed:
+    """The events of each section, encoded, for `Partition.append`."""
+    kinds = Counter(chain.from_iterable(map(_KIND, keyed.events) for keyed in sections.values()))
+    packed: list[str | bytes] = [
+        "\n".join(f"{len(keyed.events)} {section}" for section, keyed in sections.items()),
+        "\n".join(f"{count} {op} {source or ''}" for (op, source, _), count in kinds.items()),
+        "1" if any(urgent for _, _, urgent in kinds) else "",
+    ]
+    for digests, events in sections.values():
+        packed += [b"".join(digests), "\n".join(map(encode_event, events))]
+    return packed
 
 
 class Partition:
@@ -125,16 +141,12 @@ class Partition:
         self._scripts = Scripts(client)
         self._interval = round(site.min_interval * 1000)
 
-    def append(self, sections: Mapping[str, Keyed], *, delay_ms: int = 0) -> Wake:
-        """Append the events of each section; when it returns they are as durable as Redis makes them.
+    def append(self, packed: Packed, *, delay_ms: int = 0) -> Wake:
+        """Append events; when it returns they are as durable as Redis makes them.
 
         A shard that turns due is not rewritten before `delay_ms` have passed.
         """
         site = self.site
-        kinds = Counter(chain.from_iterable(map(_KIND, keyed.events) for keyed in sections.values()))
-        args: list[str | bytes] = []
-        for digests, events in sections.values():
-            args += [b"".join(digests), "\n".join(map(encode_event, events))]
         found = self._run(
             "append",
             self._interval,
@@ -143,10 +155,7 @@ class Partition:
             site.partitions,
             self.number,
             delay_ms,
-            "\n".join(f"{len(keyed.events)} {section}" for section, keyed in sections.items()),
-            "\n".join(f"{count} {op} {source or ''}" for (op, source, _), count in kinds.items()),
-            "1" if any(urgent for _, _, urgent in kinds) else "",
-            *args,
+            *packed,
         )
         return self._wake(found)
 
@@ -403,6 +412,7 @@ class Partition:
 
     def _wake(self, members: Iterable[bytes]) -> Wake:
         return Wake(self.number, tuple(member.decode() for member in members))
+
 
 
 def snapshot_of(claim: Claim) -> Snapshot:

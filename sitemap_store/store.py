@@ -16,10 +16,19 @@ from sitemap_store.events import Event, read_log
 from sitemap_store.fold import fold_elements
 from sitemap_store.site import Site, index_file
 from sitemap_store.snapshot import Snapshot, decode
-from sitemap_store.state import REJECTED_MAX, Clock, Keyed, Partition, Wake, server_clock
+from sitemap_store.state import REJECTED_MAX, Clock, Keyed, Packed, Partition, Wake, pack, server_clock
 
 BATCH = 500
 """Events per append: a script call of about 3 ms, so that no other client of Redis waits longer."""
+
+
+class Prepared(NamedTuple):
+    """Some events, encoded for the partitions that hold their URLs."""
+
+    events: int
+    """How many."""
+    packed: list[tuple[int, Packed]]
+    """Of each partition."""
 
 
 class Found(NamedTuple):
@@ -46,8 +55,14 @@ class Store:
         Returns the shards that need a job now (`sitemap_store.wake`). Their rewrite waits for
         `delay_ms`, which spares half of the rewrites of a bulk load.
         """
-        find, partition_of = self.site.sections.find, self.site.partition
         wakes: list[Wake] = []
+        for prepared in self.prepare(events):
+            wakes += self.send(prepared, delay_ms=delay_ms)
+        return wakes
+
+    def prepare(self, events: Iterable[Event]) -> Iterator[Prepared]:
+        """The first half of `append`, `BATCH` events at a time: encoded, and nothing stored yet."""
+        find, partition_of = self.site.sections.find, self.site.partition
         stream = iter(events)
         while batch := list(islice(stream, BATCH)):
             parts: list[dict[str, Keyed]] = [{} for _ in self.partitions]
@@ -60,12 +75,15 @@ class Store:
                     keyed = part[section] = Keyed([], [])
                 keyed[0].append(key)
                 keyed[1].append(event)
-            for partition, part in zip(self.partitions, parts, strict=True):
-                if part:
-                    wake = partition.append(part, delay_ms=delay_ms)
-                    if wake.members:
-                        wakes.append(wake)
-        return wakes
+            packed = [(number, pack(part)) for number, part in enumerate(parts) if part]
+            yield Prepared(len(batch), packed)
+
+    def send(self, prepared: Prepared, *, delay_ms: int = 0) -> list[Wake]:
+        """The second half of `append`: all is stored when it returns."""
+        wakes = [
+            self.partitions[number].append(packed, delay_ms=delay_ms) for number, packed in prepared.packed
+        ]
+        return [wake for wake in wakes if wake.members]
 
     def find(self, loc: str) -> Found | None:
         """The entry of a normalised loc; None when the site does not list it."""

@@ -1,7 +1,7 @@
 -- Put before every script of the store. KEYS[1] is the partition's prefix, "sm:{site.p}"; every other
 -- key is made from it, so all of a script's keys lie in one cluster slot.
 local P = KEYS[1]
-local byte, sub = string.byte, string.sub
+local byte, sub, format = string.byte, string.sub, string.format
 
 local function key(name)
   return P .. ':' .. name
@@ -36,7 +36,7 @@ local function bucket(digest, size, split)
   local h = hash(digest)
   local b = h % size
   if b < split then b = h % (size * 4) end
-  return D .. b
+  return D .. format('%d', b)
 end
 
 -- Splits buckets until they hold 20 digests on average. The undivided ones then hold 80 at the most, give
