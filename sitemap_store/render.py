@@ -110,14 +110,19 @@ def frame_bytes(entries: Iterable[Entry], style: Style) -> int:
     return len((_urlset_start(list(entries), style) + _URLSET_END).encode())
 
 
+def sitemap_xml(loc: str, lastmod: str) -> str:
+    """One `<sitemap>` element of an index file."""
+    return f"<sitemap><loc>{escape(loc)}</loc><lastmod>{lastmod}</lastmod></sitemap>\n"
+
+
 def index(sitemaps: Iterable[tuple[str, str]]) -> bytes:
     """The bytes of an index file from (loc, lastmod) pairs in their final order; empty for none."""
-    body = "".join(
-        [
-            f"<sitemap><loc>{escape(loc)}</loc><lastmod>{lastmod}</lastmod></sitemap>\n"
-            for loc, lastmod in sitemaps
-        ]
-    )
+    return index_of(sitemap_xml(loc, lastmod) for loc, lastmod in sitemaps)
+
+
+def index_of(elements: Iterable[str]) -> bytes:
+    """As `index`, from elements that `sitemap_xml` made."""
+    body = "".join(elements)
     if not body:
         return b""
     return f'{_HEAD}<sitemapindex xmlns="{SITEMAP_NS}">\n{body}{_INDEX_END}'.encode()

@@ -85,15 +85,26 @@ class Commit(NamedTuple):
     moved: Moved | None = None
 
 
+class Listed(NamedTuple):
+    """A shard in an index file, in the order of the file."""
+
+    section: str
+    number: int
+    lastmod: int
+    """When its file changed, in epoch milliseconds."""
+    file: str
+
+
 class IndexClaim(NamedTuple):
-    """A leased index file: what it must list, as (section, number, lastmod ms, file)."""
+    """A leased index file, and what it must list."""
 
     number: int
     now: int
     state_id: str
     version: int
     published_etag: str
-    listing: tuple[tuple[str, int, int, str], ...]
+    lines: tuple[bytes, ...]
+    """In no order; `listed` reads one."""
 
 
 class Wake(NamedTuple):
@@ -257,11 +268,7 @@ class Partition:
         if reply[0] != b"work":
             return None
         _, now, state_id, version, etag, flat = reply
-        listing = []
-        for line in flat[1::2]:
-            section, shard, lastmod, file = line.decode().split(" ")
-            listing.append((section, int(shard), int(lastmod), file))
-        return IndexClaim(number, now, state_id.decode(), int(version), etag.decode(), tuple(sorted(listing)))
+        return IndexClaim(number, now, state_id.decode(), int(version), etag.decode(), tuple(flat[1::2]))
 
     def index_published(
         self, claim: IndexClaim, worker: str, etag: str, pause_ms: int, *, size: int = 0
@@ -413,6 +420,11 @@ class Partition:
     def _wake(self, members: Iterable[bytes]) -> Wake:
         return Wake(self.number, tuple(member.decode() for member in members))
 
+
+def listed(line: bytes) -> Listed:
+    """What a line of an index file's listing says."""
+    section, number, lastmod, file = line.decode().split(" ")
+    return Listed(section, int(number), int(lastmod), file)
 
 
 def snapshot_of(claim: Claim) -> Snapshot:

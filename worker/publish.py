@@ -27,18 +27,18 @@ from sitemap_store.compression import gzip_bytes
 from sitemap_store.errors import SitemapdError
 from sitemap_store.events import count_events
 from sitemap_store.fold import fold_elements
-from sitemap_store.render import index
+from sitemap_store.render import index_of
 from sitemap_store.site import Site, index_file
 from sitemap_store.state import Claim, Commit, Partition, Wake, snapshot_of
-from sitemap_store.w3c import format_instant
+from worker.elements import Elements
 from worker.shard import Rendered, render_shard
 
 log = logging.getLogger(__name__)
 
 RETRY_MS = 3000
 """How long a shard waits after the output could not be written."""
-INDEX_SHARE = 9
-"""An index file rests nine times as long as its last rewrite took: at most a tenth of a worker."""
+INDEX_SHARE = 4
+"""An index file rests four times as long as its last rewrite took: at most a fifth of a worker."""
 INDEX_PAUSE_MAX_MS = 1000
 
 
@@ -87,6 +87,7 @@ class SitePublisher:
         self._wake = wake
         self._fault = fault
         self._marker: str | None = None
+        self._elements = Elements(site)
 
     def rewrite_shards(self, partition: int, shards: Iterable[int]) -> None:
         """Rewrite shards one after the other, then the index files that list them.
@@ -243,10 +244,7 @@ class SitePublisher:
         started = time.monotonic()
         self._fault("index_claimed")
         name = index_file((number - 1) * self.site.partitions + partition + 1)
-        body = index(
-            (self.site.address(file), format_instant(lastmod, always_milliseconds=True))
-            for _section, _number, lastmod, file in claim.listing
-        )
+        body = index_of(self._elements.of((partition, number), claim.lines))
         wrote = False
         try:
             self._check_state(claim.state_id)
@@ -266,7 +264,7 @@ class SitePublisher:
         self._fault("index_published")
         log.info(
             "Published %s with %d shards in %.1f ms" if ok else "%s is written once more",
-            *((name, len(claim.listing), took) if ok else (name,)),
+            *((name, len(claim.lines), took) if ok else (name,)),
             extra={"action": "index_published", "site": self.site.name, "file": name},
         )
         return wake
