@@ -56,9 +56,10 @@ class EventSink:
 
         With `bulk` the workers start up to `BULK_DELAY_MS` later and rewrite less.
         """
-        return self._send(self.store.prepare(events), bulk=bulk)
+        return self.send_prepared(self.store.prepare(events), bulk=bulk)
 
-    def _send(self, several: Iterable[Prepared], *, bulk: bool) -> int:
+    def send_prepared(self, several: Iterable[Prepared], *, bulk: bool = False) -> int:
+        """As `send`, of events that `Store.prepare` has encoded."""
         sent = 0
         for prepared in several:
             wakes = self.store.send(prepared, delay_ms=BULK_DELAY_MS if bulk else 0)
@@ -108,7 +109,7 @@ class EventSink:
 
     def take(self, batch: Batch, *, bulk: bool = False) -> Outcome:
         """The second half of `push`: append the events, count and keep the refusals."""
-        accepted = self._send(batch.prepared, bulk=bulk)
+        accepted = self.send_prepared(batch.prepared, bulk=bulk)
         if batch.refused:
             self.store.reject([(refusal.refused, batch.source) for refusal in batch.refused])
         return Outcome(accepted, batch.refused, batch.warnings)

@@ -25,7 +25,7 @@ from producers.http.problem import unavailable
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 from sitemap_store.events import Event
-from sitemap_store.store import BATCH
+from sitemap_store.store import BATCH, Prepared
 
 BULK: Final = 200
 """Events from which on a request is a long one, and the workers are better woken a little later."""
@@ -39,6 +39,8 @@ class _Part:
     done: asyncio.Future[None]
     until: float
     """The loop's time at which its request is answered that Redis is away."""
+    prepared: Sequence[Prepared] = ()
+    """The events, encoded already, where that was done elsewhere."""
     taken: int = 0
     """How many of the events were given to Redis."""
 
@@ -59,10 +61,13 @@ class Appender:
         self._long: deque[_Part] = deque()
         self._running = False
 
-    def send(self, events: Sequence[Event]) -> asyncio.Future[None]:
-        """Append events: they are in Redis when the future is done. It raises Problem (503) otherwise."""
+    def send(self, events: Sequence[Event], prepared: Sequence[Prepared] = ()) -> asyncio.Future[None]:
+        """Append events: they are in Redis when the future is done. It raises Problem (503) otherwise.
+
+        `prepared` is what `Store.prepare` made of them, for a long body's.
+        """
         loop = asyncio.get_running_loop()
-        part = _Part(events, loop.create_future(), loop.time() + self._patience)
+        part = _Part(events, loop.create_future(), loop.time() + self._patience, prepared)
         self._open[part] = None
         if self._timer is None:
             self._timer = loop.call_at(part.until, self._give_up, loop)
@@ -81,12 +86,9 @@ class Appender:
         while parts := self._next(longs_turn):
             longs_turn = not longs_turn
             first = parts[0]
-            events = first.events[first.taken : first.taken + BATCH]
-            if len(parts) > 1:
-                events = list(chain.from_iterable(part.events for part in parts))
             failure: Unavailable | None = None
             try:
-                self._sink.send(events, bulk=len(events) > BULK)
+                self._append(parts)
             except Unavailable as error:
                 failure = error
             first.taken += BATCH
@@ -95,6 +97,17 @@ class Appender:
                     self._long.appendleft(first)
             else:
                 loop.call_soon_threadsafe(self._settle, parts, failure)
+
+    def _append(self, parts: Sequence[_Part]) -> None:
+        """Append the next events of one part, or all of several. Raises Unavailable."""
+        first = parts[0]
+        if len(first.events) > BULK and first.prepared:
+            self._sink.send_prepared([first.prepared[first.taken // BATCH]], bulk=True)
+            return
+        events = first.events[first.taken : first.taken + BATCH]
+        if len(parts) > 1:
+            events = list(chain.from_iterable(part.events for part in parts))
+        self._sink.send(events, bulk=len(events) > BULK)
 
     def _next(self, longs_turn: bool) -> list[_Part]:
         """The parts of the next append, a long one alone; none when all is done, and the thread ends."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Final
 
 from producers.http.batch import Checked, Speaker, look_at
@@ -11,6 +11,7 @@ from producers.http.intake import Intake
 from producers.http.outcome import Outcome
 from producers.http.problem import Problem
 from producers.http.splitter import Batch, Splitter
+from sitemap_store.store import Prepared
 
 INLINE: Final = 4096
 """Bytes up to which a batch is checked at once; larger ones are, in a thread."""
@@ -55,15 +56,22 @@ class Taking:
 
     async def _take(self, batch: Batch) -> None:
         now, site = await self._intake.look(), self._intake.sink.store.site
+        prepared: Sequence[Prepared] = ()
         if len(batch) <= INLINE:
             checked = look_at(batch, site, now, self.who)
         else:
-            checked = await asyncio.to_thread(look_at, batch, site, now, self.who)
+            checked, prepared = await asyncio.to_thread(self._look_at_long, batch, now)
         await self._settle()
-        self._send(checked)
+        self._send(checked, prepared)
 
-    def _send(self, checked: Checked) -> None:
-        self._sent = checked, self._intake.send(checked.events) if checked.events else None
+    def _look_at_long(self, batch: Batch, now: int) -> tuple[Checked, Sequence[Prepared]]:
+        """Check a batch and encode its events: what can be done while Redis takes the last."""
+        store = self._intake.sink.store
+        checked = look_at(batch, store.site, now, self.who)
+        return checked, list(store.prepare(checked.events))
+
+    def _send(self, checked: Checked, prepared: Sequence[Prepared] = ()) -> None:
+        self._sent = checked, self._intake.send(checked.events, prepared) if checked.events else None
 
     async def _settle(self) -> None:
         """See that what was sent is in Redis, and count it. Raises Problem (503)."""
