@@ -26,6 +26,9 @@ HEAD_BYTES: Final = 512 * 1024
 """How much of a file is searched for the end of its head."""
 _ATTRIBUTES: Final = r"""[^>"']*+(?:(?:"[^"]*"|'[^']*')[^>"']*+)*+"""
 _TAG: Final = re.compile(rf"<(?:!--|([A-Za-z][^\s/>]*+){_ATTRIBUTES}>)")
+_OPEN: Final = re.compile("<(?:!--|[A-Za-z])")
+_UNENDED: Final = 16
+"""How many tags without an end are passed over: to see that one has none, all the rest is read."""
 _AHEAD: Final = 4096
 # Tags that are passed over in one go, when no telling word is among them.
 _SILENT: Final = re.compile(
@@ -120,8 +123,14 @@ def _telling_tags(data: bytes) -> list[str] | None:
     found: list[str] = []
     if "<body" in lower and not any(map(lower.__contains__, _TELLING)):
         return found
-    place = silent = 0
-    while match := _TAG.search(text, place):
+    place = silent = unended = 0
+    while opened := _OPEN.search(text, place):
+        match = _TAG.match(text, opened.start())
+        if match is None:
+            place, unended = opened.end(), unended + 1
+            if unended > _UNENDED:
+                break
+            continue
         start, place = match.span()
         tag = match[1]
         if tag is None:

@@ -139,3 +139,15 @@ def test_a_canonical_in_another_script_is_the_same_page() -> None:
 def test_no_bytes_make_it_fail(data: bytes) -> None:
     """Whatever a file holds, there is an answer."""
     assert isinstance(read_head(data), Head)
+
+
+@pytest.mark.parametrize("piece", [b'<meta "', b"<a '", b"<meta ", b'<meta x="', b"<link a=\"'<meta '\""])
+def test_tags_that_never_end_cost_no_more_than_their_length(piece: bytes) -> None:
+    """Half a megabyte of them would take minutes if each were read to the end of the file."""
+    assert read_head(piece * (500_000 // len(piece))) == Head()
+
+
+def test_a_few_unended_tags_hide_nothing() -> None:
+    """A quote that is opened and not closed spoils its own tag."""
+    assert read_head(b"<html><head>" + NOINDEX + b'<meta "').noindex
+    assert read_head(b"<a 'x\n" * 3 + NOINDEX + b"'<").noindex
