@@ -144,18 +144,14 @@ class Ledger:
                 yield self._there(row)
 
     def _send(self, events: Iterator[Event]) -> int:
-        """Send a stream: while Redis takes some events, the next ones are read from the cache and encoded.
-
-        The thread only waits for Redis: SQLite lets go of the interpreter's lock at each row, and would
-        wait for a thread that computes at each row too.
-        """
-        sent, prepare = 0, self._publisher.store.prepare
+        """Send a stream: while Redis takes some events, the next ones are read from the cache."""
+        sent = 0
         with ThreadPoolExecutor(1, "send") as sender:
             under_way: Future[int] | None = None
-            while prepared := list(prepare(islice(events, CHUNK))):
+            while batch := list(islice(events, CHUNK)):
                 if under_way is not None:
                     sent += under_way.result()
-                under_way = sender.submit(self._publisher.send_prepared, prepared, bulk=True)
+                under_way = sender.submit(self._publisher.send, batch, bulk=True)
             return sent if under_way is None else sent + under_way.result()
 
     def _warm(self) -> None:
