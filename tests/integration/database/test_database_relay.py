@@ -157,6 +157,24 @@ def test_replace_is_found_by_comparison(world: World) -> None:
     world.becomes("p/cup")
 
 
+def test_rows_of_replication_are_found_by_comparison(world: World) -> None:
+    """With `session_replication_role = replica` no trigger runs: nothing shows until the table is compared."""
+    if world.kind != "postgresql":
+        pytest.skip("a setting of PostgreSQL")
+    world.insert("tea", "cup")
+    relay = world.relay()
+    world.becomes("p/tea", "p/cup")
+    world.run(
+        "SET LOCAL session_replication_role = replica",
+        "INSERT INTO products (id, slug) VALUES (9, 'pot')",
+        "DELETE FROM products WHERE slug = 'cup'",
+    )
+    world.insert("bowl")
+    world.becomes("p/tea", "p/cup", "p/bowl")
+    relay.rescan()
+    world.becomes("p/tea", "p/pot", "p/bowl")
+
+
 def test_an_upsert_shows_as_what_it_came_to(world: World) -> None:
     """INSERT … ON CONFLICT (or ON DUPLICATE KEY) UPDATE of a row that is there."""
     world.insert("tea")
