@@ -158,7 +158,7 @@ def test_replace_is_found_by_comparison(world: World) -> None:
 
 
 def test_rows_of_replication_are_found_by_comparison(world: World) -> None:
-    """With `session_replication_role = replica` no trigger runs: nothing shows until the table is compared."""
+    """With `session_replication_role = replica` no trigger runs: nothing shows until a comparison."""
     if world.kind != "postgresql":
         pytest.skip("a setting of PostgreSQL")
     world.insert("tea", "cup")
