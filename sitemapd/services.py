@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from queue import SimpleQueue
 from types import FrameType
 
 import redis
@@ -27,23 +28,39 @@ log = logging.getLogger(__name__)
 def stop_on_signals() -> threading.Event:
     """An event that SIGTERM and SIGINT set."""
     stop = threading.Event()
-
-    def end(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
+    on_signals(stop.set, signal.SIGTERM, signal.SIGINT)
     return stop
+
+
+def on_signals(act: Callable[[], None], *numbers: signal.Signals) -> None:
+    """Do something in a thread of its own each time that one of these signals comes.
+
+    Not in the handler: that runs in the midst of what the main thread does, and an event or a lock that it
+    holds just then would be waited for forever. `SimpleQueue.put` alone is made for handlers.
+    """
+    came: SimpleQueue[int] = SimpleQueue()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.put(number)
+
+    def follow() -> None:
+        while True:
+            came.get()
+            act()
+
+    threading.Thread(target=follow, name="signals", daemon=True).start()
+    for number in numbers:
+        signal.signal(number, note)
 
 
 def rescan_on_hangup(watching: Sequence[Watcher | Relay]) -> None:
     """Let SIGHUP compare every content directory, or table, with the state anew."""
 
-    def again(number: int, frame: FrameType | None) -> None:
+    def again() -> None:
         for watcher in watching:
             watcher.rescan()
 
-    signal.signal(signal.SIGHUP, again)
+    on_signals(again, signal.SIGHUP)
 
 
 def supervisor(parts: Parts, *, as_json: bool) -> Supervisor:

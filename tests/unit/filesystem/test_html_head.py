@@ -150,4 +150,4 @@ def test_tags_that_never_end_cost_no_more_than_their_length(piece: bytes) -> Non
 def test_a_few_unended_tags_hide_nothing() -> None:
     """A quote that is opened and not closed spoils its own tag."""
     assert read_head(b"<html><head>" + NOINDEX + b'<meta "').noindex
-    assert read_head(b"<a 'x\n" * 3 + NOINDEX + b"'<").noindex
+    assert read_head(b'<html><head><meta "x ' + NOINDEX).noindex

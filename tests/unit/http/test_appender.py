@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event as Flag
 
 import pytest
@@ -48,7 +49,8 @@ def run(test: Callable[[Appender, Redis], Awaitable[None]], *, patience: float =
     async def main() -> None:
         await test(Appender(redis, patience), redis)
 
-    asyncio.run(main())
+    with ThreadPoolExecutor(1) as thread:  # the browser tests leave a loop running in this one
+        thread.submit(asyncio.run, main()).result()
     return redis
 
 
