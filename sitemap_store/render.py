@@ -115,13 +115,8 @@ def sitemap_xml(loc: str, lastmod: str) -> str:
     return f"<sitemap><loc>{escape(loc)}</loc><lastmod>{lastmod}</lastmod></sitemap>\n"
 
 
-def index(sitemaps: Iterable[tuple[str, str]]) -> bytes:
-    """The bytes of an index file from (loc, lastmod) pairs in their final order; empty for none."""
-    return index_of(sitemap_xml(loc, lastmod) for loc, lastmod in sitemaps)
-
-
-def index_of(elements: Iterable[str]) -> bytes:
-    """As `index`, from elements that `sitemap_xml` made."""
+def index(elements: Iterable[str]) -> bytes:
+    """The bytes of an index file from elements (`sitemap_xml`) in their final order; empty for none."""
     body = "".join(elements)
     if not body:
         return b""

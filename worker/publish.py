@@ -27,7 +27,7 @@ from sitemap_store.compression import gzip_bytes
 from sitemap_store.errors import SitemapdError
 from sitemap_store.events import count_events
 from sitemap_store.fold import fold_elements
-from sitemap_store.render import index_of
+from sitemap_store.render import index
 from sitemap_store.site import Site, index_file
 from sitemap_store.state import Claim, Commit, Partition, Wake, snapshot_of
 from worker.elements import Elements
@@ -244,7 +244,7 @@ class SitePublisher:
         started = time.monotonic()
         self._fault("index_claimed")
         name = index_file((number - 1) * self.site.partitions + partition + 1)
-        body = index_of(self._elements.of((partition, number), claim.lines))
+        body = index(self._elements.of((partition, number), claim.lines))
         wrote = False
         try:
             self._check_state(claim.state_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import starmap
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from lxml import etree
 from sitemap_store.entries import Entry
 from sitemap_store.protocol import SITEMAP_NS, STRICT
 from sitemap_store.reader import read_index, read_urlset
-from sitemap_store.render import Style, index, urlset
+from sitemap_store.render import Style, index, sitemap_xml, urlset
 from sitemap_store.site import index_file
 from sitemap_store.w3c import format_instant
 from tests import strategies
@@ -102,7 +103,7 @@ def test_an_index_is_valid_and_read_back(shards: list[tuple[str, int, int, bool]
         )
         for section, number, lastmod, gzip in shards
     ]
-    data = index(listed)
+    data = index(starmap(sitemap_xml, listed))
     SITEMAPINDEX.assertValid(etree.fromstring(data).getroottree())
     assert [tuple(item) for item in read_index(data)] == listed
 
@@ -112,7 +113,7 @@ def test_the_largest_index_keeps_its_limits() -> None:
     site = make_site()
     name = site.shard_file("a" * 40, 10**9)
     listed = [(f"https://{'h' * 253}/{'p' * 1000}/{name}", format_instant(START))] * STRICT.sitemaps_per_index
-    assert len(index(listed)) < STRICT.bytes_per_index
+    assert len(index(starmap(sitemap_xml, listed))) < STRICT.bytes_per_index
 
 
 @pytest.mark.parametrize(
@@ -139,5 +140,5 @@ def test_the_schema_itself_can_say_no(urls: str) -> None:
 
 def test_no_index_file_is_listed_as_a_shard() -> None:
     """An index never lists another index: the schema of its locs takes shards only."""
-    data = index([(BASE + index_file(2), format_instant(START, always_milliseconds=True))])
+    data = index([sitemap_xml(BASE + index_file(2), format_instant(START, always_milliseconds=True))])
     assert not SITEMAPINDEX.validate(etree.fromstring(data).getroottree())

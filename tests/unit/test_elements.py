@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import starmap
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_store.render import index, index_of
+from sitemap_store.render import index, sitemap_xml
 from sitemap_store.w3c import format_instant
 from tests.world import make_site
 from worker.elements import KEPT, Elements
@@ -34,7 +36,7 @@ def test_an_index_from_what_is_remembered_is_that_made_anew(
             (SITE.address(SITE.shard_file(section, shard)), format_instant(lastmod, always_milliseconds=True))
             for (section, shard), lastmod in sorted(shards.items())
         ]
-        assert index_of(elements.of((0, number), lines)) == index(expected)
+        assert index(elements.of((0, number), lines)) == index(starmap(sitemap_xml, expected))
 
 
 def test_no_more_is_remembered_than_said() -> None:

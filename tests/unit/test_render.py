@@ -2,6 +2,7 @@
 
 import json
 import random
+from itertools import starmap
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,17 @@ from sitemap_store.entries import Entry
 from sitemap_store.events import Event, encode, read_log
 from sitemap_store.fold import fold
 from sitemap_store.protocol import IMAGE_NS, SITEMAP_NS
-from sitemap_store.render import Extension, Style, escape, frame_bytes, index, sized, url_xml, urlset
+from sitemap_store.render import (
+    Extension,
+    Style,
+    escape,
+    frame_bytes,
+    index,
+    sitemap_xml,
+    sized,
+    url_xml,
+    urlset,
+)
 from sitemap_store.snapshot import EMPTY
 from sitemap_store.snapshot import decode as decode_snapshot
 from sitemap_store.snapshot import encode as encode_snapshot
@@ -119,7 +130,7 @@ def test_a_sections_defaults_fill_what_an_entry_leaves_out() -> None:
 def test_an_index_lists_in_the_order_that_it_is_given() -> None:
     """The whole of a small index file; its order is the caller's."""
     listed = [(BASE + "sitemap-b-1.xml", "2026-01-01T00:00:00.000Z"), (BASE + "x'&.xml", "2026-01-02")]
-    assert index(listed).decode() == (
+    assert index(starmap(sitemap_xml, listed)).decode() == (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         '<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
         "<sitemap><loc>https://example.com/sitemap-b-1.xml</loc>"

@@ -45,8 +45,8 @@ ROME = timezone(timedelta(hours=1))
         (date(2015, 10, 1), None, "2015-10-01"),
         (datetime(2015, 10, 1, 1, tzinfo=ROME), None, "2015-10-01T01:00:00+01:00"),
         (datetime(2015, 10, 1, 1, tzinfo=UTC), None, "2015-10-01T01:00:00+00:00"),
-        (datetime(2015, 10, 1, 1), "Z", "2015-10-01T01:00:00Z"),  # noqa: DTZ001
-        (datetime(2015, 10, 1, 1), None, "2015-10-01"),  # noqa: DTZ001
+        (datetime(2015, 10, 1, 1), "Z", "2015-10-01T01:00:00Z"),  # noqa: DTZ001 - as YAML gives it
+        (datetime(2015, 10, 1, 1), None, "2015-10-01"),  # noqa: DTZ001 - as YAML gives it
     ],
 )
 def test_a_date_is_what_was_meant_or_left_out(written: object, zone: str | None, lastmod: str) -> None:
