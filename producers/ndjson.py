@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import select
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -18,8 +19,8 @@ LINE_MAX: Final = 1024 * 1024
 DEPTH_MAX: Final = 32
 """How deep arrays and objects may nest: an event with extensions needs six."""
 
-BLOCK: Final = 256 * 1024
-"""The most bytes that are read at once: about two thousand events."""
+BLOCK: Final = 48 * 1024
+"""The most bytes that are read at once: about as many events as one append takes."""
 
 TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|[\[\]{}]|,', re.DOTALL)
 """A string (unended, when its group is empty), a bracket, or a comma."""
@@ -59,6 +60,14 @@ def read_lines(stream: BinaryIO) -> Iterator[Lines]:
             number += len(raws)
     if rest:
         yield lines_of([rest], number)
+
+
+def more_waits(stream: BinaryIO) -> bool:
+    """Whether a stream that `read_lines` reads would give more, or its end, without being waited for."""
+    try:
+        return bool(select.select([stream], [], [], 0)[0])
+    except (OSError, ValueError):
+        return True  # no descriptor, so it is all in memory
 
 
 def lines_of(raws: Sequence[bytes], first: int) -> Lines:

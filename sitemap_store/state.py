@@ -6,10 +6,7 @@ method a script, and nothing else.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from itertools import chain
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import redis
@@ -17,9 +14,8 @@ import redis
 from sitemap_store.connection import translated
 from sitemap_store.described import describe
 from sitemap_store.entries import digest
-from sitemap_store.events import Event
-from sitemap_store.events import encode as encode_event
 from sitemap_store.keys import prefix
+from sitemap_store.prepare import Packed
 from sitemap_store.scripts import Scripts
 from sitemap_store.site import Site
 from sitemap_store.snapshot import Snapshot, decode, encode
@@ -114,32 +110,6 @@ class Wake(NamedTuple):
     members: tuple[str, ...]
 
 
-class Keyed(NamedTuple):
-    """Events and, in the same order, the digests of their URLs."""
-
-    digests: list[bytes]
-    events: list[Event]
-
-
-Packed = Sequence[str | bytes]
-"""Events as the script takes them."""
-
-_KIND = itemgetter(*map(Event._fields.index, ("op", "source", "urgent")))
-
-
-def pack(sections: Mapping[str, Keyed]) -> Packed:
-    """The events of each section, encoded, for `Partition.append`."""
-    kinds = Counter(chain.from_iterable(map(_KIND, keyed.events) for keyed in sections.values()))
-    packed: list[str | bytes] = [
-        "\n".join(f"{len(keyed.events)} {section}" for section, keyed in sections.items()),
-        "\n".join(f"{count} {op} {source or ''}" for (op, source, _), count in kinds.items()),
-        "1" if any(urgent for _, _, urgent in kinds) else "",
-    ]
-    for digests, events in sections.values():
-        packed += [b"".join(digests), "\n".join(map(encode_event, events))]
-    return packed
-
-
 class Partition:
     """The writes of one partition of one site. Raises Unavailable when Redis is."""
 
@@ -157,18 +127,21 @@ class Partition:
 
         A shard that turns due is not rewritten before `delay_ms` have passed.
         """
+        return self._wake(self._run("append", *self._append_args(packed, delay_ms)))
+
+    def append_call(self, packed: Packed, delay_ms: int) -> Sequence[Any]:
+        """The command that `append` sends, for one who reads its answer later (`appended`)."""
+        return self._scripts.call("append", self.prefix, self._clock(), *self._append_args(packed, delay_ms))
+
+    def appended(self, answer: Iterable[bytes]) -> Wake:
+        """What `append` returns, from Redis' answer to `append_call`."""
+        return self._wake(answer)
+
+    def _append_args(self, packed: Packed, delay_ms: int) -> Sequence[Any]:
         site = self.site
-        found = self._run(
-            "append",
-            self._interval,
-            site.shard_size,
-            site.index_size,
-            site.partitions,
-            self.number,
-            delay_ms,
-            *packed,
-        )
-        return self._wake(found)
+        return (
+            self._interval, site.shard_size, site.index_size, site.partitions, self.number, delay_ms, *packed
+        )  # fmt: skip
 
     def claim(self, shard: int, worker: str) -> Claim | None:
         """Lease a shard and read what a rewrite needs; None when there is nothing to do for now."""

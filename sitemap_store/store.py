@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple, cast
 
 import redis
@@ -14,21 +13,11 @@ from sitemap_store.entries import Entry, digest
 from sitemap_store.errors import Refused
 from sitemap_store.events import Event, read_log
 from sitemap_store.fold import fold_elements
+from sitemap_store.prepare import Prepared, prepare
 from sitemap_store.site import Site, index_file
 from sitemap_store.snapshot import Snapshot, decode
-from sitemap_store.state import REJECTED_MAX, Clock, Keyed, Packed, Partition, Wake, pack, server_clock
-
-BATCH = 500
-"""Events per append: a script call of about 3 ms, so that no other client of Redis waits longer."""
-
-
-class Prepared(NamedTuple):
-    """Some events, encoded for the partitions that hold their URLs."""
-
-    events: int
-    """How many."""
-    packed: list[tuple[int, Packed]]
-    """Of each partition."""
+from sitemap_store.state import REJECTED_MAX, Clock, Partition, Wake, server_clock
+from sitemap_store.stream import AppendStream
 
 
 class Found(NamedTuple):
@@ -62,21 +51,7 @@ class Store:
 
     def prepare(self, events: Iterable[Event]) -> Iterator[Prepared]:
         """The first half of `append`, `BATCH` events at a time: encoded, and nothing stored yet."""
-        find, partition_of = self.site.sections.find, self.site.partition
-        stream = iter(events)
-        while batch := list(islice(stream, BATCH)):
-            parts: list[dict[str, Keyed]] = [{} for _ in self.partitions]
-            for event in batch:
-                loc = event.loc
-                key = digest(loc)
-                part, section = parts[partition_of(key)], find(loc)
-                keyed = part.get(section)
-                if keyed is None:
-                    keyed = part[section] = Keyed([], [])
-                keyed[0].append(key)
-                keyed[1].append(event)
-            packed = [(number, pack(part)) for number, part in enumerate(parts) if part]
-            yield Prepared(len(batch), packed)
+        return prepare(self.site, events)
 
     def send(self, prepared: Prepared, *, delay_ms: int = 0) -> list[Wake]:
         """The second half of `append`: all is stored when it returns."""
@@ -84,6 +59,10 @@ class Store:
             self.partitions[number].append(packed, delay_ms=delay_ms) for number, packed in prepared.packed
         ]
         return [wake for wake in wakes if wake.members]
+
+    def stream(self) -> AppendStream:
+        """For many appends in a row, as a context: Redis takes one while the next is made."""
+        return AppendStream(self.client, self.partitions)
 
     def find(self, loc: str) -> Found | None:
         """The entry of a normalised loc; None when the site does not list it."""

@@ -14,12 +14,13 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from sitemap_store.errors import Refused
-from sitemap_store.events import Event
+from sitemap_store.events import Adds, Event
 from sitemap_store.site import Site
 from sitemap_store.urls import normalise
 from sitemap_store.values import check_changefreq, check_priority
@@ -111,6 +112,38 @@ def quick(site: Site, source: str | None = None) -> Callable[[Any], Event | None
     return event_of
 
 
+def quick_adds(site: Site, source: str | None = None) -> Callable[[Sequence[Any]], Adds | None]:
+    """A function that gives the adds of a batch whose items are all plain (`quick`), and None for any other.
+
+    Either all of them have a lastmod or none has. It takes half of `quick`'s time.
+    """
+    plain = site.rules.is_plain
+    dates: set[str] = set()
+
+    def adds_of(items: Sequence[Any]) -> Adds | None:
+        try:
+            sizes = set(map(len, items))
+            if sizes not in _SIZES or set(map(_OP_OF, items)) != _ADD:
+                return None
+            locs = list(map(_LOC_OF, items))
+            if not all(map(plain, locs)) or "/." in "\n".join(locs):
+                return None
+            if _LEAST in sizes:
+                return Adds(locs, None, source)
+            lastmods = list(map(_LASTMOD_OF, items))
+            new = set(lastmods).difference(dates)
+            if not all(map(is_full, new)):
+                return None
+            if len(dates) >= _DATES:
+                dates.clear()
+            dates.update(new)
+        except (TypeError, KeyError):
+            return None
+        return Adds(locs, lastmods, source)
+
+    return adds_of
+
+
 def check_source(source: object) -> str:
     """A source's name: 1 to 64 of letters, digits and ``. _ : -``. Raises Refused (rule "source")."""
     if not isinstance(source, str) or not _SOURCE.fullmatch(source):
@@ -167,6 +200,9 @@ def _urgent(value: object, site: Site, now: int) -> bool:
 
 _LEAST: Final = 2
 """How many fields an event has at the least: op and loc."""
+_SIZES: Final = ({_LEAST}, {_LEAST + 1})
+_OP_OF, _LOC_OF, _LASTMOD_OF = itemgetter("op"), itemgetter("loc"), itemgetter("lastmod")
+_ADD: Final = {"add"}
 _DATES: Final = 16_384
 """How many dates that were seen are remembered: every day of forty years."""
 _LASTMOD: Final = Event._fields.index("lastmod")

@@ -25,7 +25,7 @@ from producers.http.problem import unavailable
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 from sitemap_store.events import Event
-from sitemap_store.store import BATCH, Prepared
+from sitemap_store.prepare import BATCH, Prepared
 
 BULK: Final = 200
 """Events from which on a request is a long one, and the workers are better woken a little later."""

@@ -11,7 +11,7 @@ from producers.http.intake import Intake
 from producers.http.outcome import Outcome
 from producers.http.problem import Problem
 from producers.http.splitter import Batch, Splitter
-from sitemap_store.store import Prepared
+from sitemap_store.prepare import Prepared
 
 INLINE: Final = 4096
 """Bytes up to which a batch is checked at once; larger ones are, in a thread."""

@@ -40,3 +40,7 @@ class Scripts:
     def run(self, name: str, key: str, *args: Any) -> Any:
         """Run a script on one partition's prefix."""
         return self._scripts[name](keys=[key], args=args)
+
+    def call(self, name: str, key: str, *args: Any) -> tuple[Any, ...]:
+        """The command that runs a script which the server knows; it answers with an error otherwise."""
+        return "EVALSHA", self._scripts[name].sha, 1, key, *args

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from producers.ndjson import Lines, read_lines
+from producers.ndjson import Lines, more_waits, read_lines
 from sitemap_store.errors import Refused
 from sitemap_store.wire import OPS
 from sitemapd.cli import Context
@@ -56,10 +57,11 @@ def push(
     A line of NDJSON is an object such as {"op":"add","loc":"https://…","lastmod":"2026-03-21"}.
     Exit code 1 when an event was refused; the others are accepted all the same.
     """
+    more: Callable[[], bool] = bool
     if op == "-":
         if urls:
             raise click.UsageError("`push -` reads events from standard input and takes no URLs.")
-        lines = read_lines(sys.stdin.buffer)
+        lines, more = read_lines(sys.stdin.buffer), partial(more_waits, sys.stdin.buffer)
     elif op in OPS:
         if not urls:
             raise click.UsageError(f"`push {op}` needs a URL.")
@@ -75,14 +77,21 @@ def push(
         lines = iter([Lines(range(1, len(urls) + 1), items)])
     else:
         raise click.UsageError(f"{op!r} is none of add, update, delete, -.")
-    refused = send(context, lines, source=source, as_json=as_json)
+    refused = send(context, lines, more, source=source, as_json=as_json)
     if wait is not None:
         await_published(context, wait)
     if refused:
         sys.exit(1)
 
 
-def send(context: Context, lines: Iterator[Lines], *, source: str | None, as_json: bool) -> int:
+def send(
+    context: Context,
+    lines: Iterator[Lines],
+    more: Callable[[], bool],
+    *,
+    source: str | None,
+    as_json: bool,
+) -> int:
     """Push lines as they come and say what became of them; returns how many were refused."""
     from sitemap_store.wire import check_source
 
@@ -96,7 +105,7 @@ def send(context: Context, lines: Iterator[Lines], *, source: str | None, as_jso
     progress = Progress(quiet=as_json)
     accepted = refusals = 0
     kept: list[dict[str, object]] = []
-    for batch, outcome in outcomes(publisher, lines, source=source):
+    for batch, outcome in outcomes(publisher, lines, more, source=source):
         accepted += outcome.accepted
         refusals += len(outcome.refused)
         for refusal in outcome.refused:
@@ -127,24 +136,25 @@ def send(context: Context, lines: Iterator[Lines], *, source: str | None, as_jso
 
 
 def outcomes(
-    sink: EventSink, lines: Iterator[Lines], *, source: str | None
+    sink: EventSink, lines: Iterator[Lines], more: Callable[[], bool], *, source: str | None
 ) -> Iterator[tuple[Lines, Outcome]]:
     """Push the lines batch by batch, in their order.
 
-    In bulk the next batch is read and checked while Redis takes one, so that neither waits for the other.
-    A few lines are answered before the next are read: those may be long in coming.
+    While there is more to read (`more`), it is read and checked while Redis takes the last batches. Otherwise
+    they are answered before the next are waited for, which may be long in coming.
     """
-    with ThreadPoolExecutor(1) as pool:
-        waiting: list[tuple[Lines, Future[Outcome]]] = []
+    waiting: deque[Lines] = deque()
+    with sink.intake() as intake:
         for batch in lines:
-            bulk = len(batch.items) > BULK
             checked = sink.check(batch.items, source=source)
-            waiting.append((batch, pool.submit(sink.take, checked, bulk=bulk)))
-            while len(waiting) > (1 if bulk else 0):
-                earlier, taken = waiting.pop(0)
-                yield earlier, taken.result()
-        for batch, taken in waiting:
-            yield batch, taken.result()
+            waiting.append(batch)
+            for outcome in intake.take(checked, bulk=len(batch.items) > BULK):
+                yield waiting.popleft(), outcome
+            if not more():
+                for outcome in intake.settle():
+                    yield waiting.popleft(), outcome
+        for outcome in intake.settle():
+            yield waiting.popleft(), outcome
 
 
 class Progress:

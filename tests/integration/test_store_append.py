@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from sitemap_store.errors import Unavailable
+from sitemap_store.prepare import BATCH
 from sitemap_store.site import Site
-from sitemap_store.store import BATCH
 from tests.integration.store_world import (
     add,
     consistent,

@@ -14,7 +14,7 @@ from producers.http.problem import Problem
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 from sitemap_store.events import Event
-from sitemap_store.store import BATCH
+from sitemap_store.prepare import BATCH
 
 
 class Redis(EventSink):

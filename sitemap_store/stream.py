@@ -1,0 +1,120 @@
+"""Appends that are sent ahead: Redis takes one while the next is made, and never waits for it.
+
+A script call of `BATCH` events keeps Redis busy for about as long as Python is with making the next. Sent
+one by one, each of the two waits for the other half of the time. A thread does not help: it needs the
+interpreter's lock at each answer, for which it waits longer than for Redis.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+import redis
+
+from sitemap_store.prepare import Packed, Prepared
+from sitemap_store.state import Partition, Wake
+
+AHEAD: Final = 3
+"""Appends that may be under way: enough to keep Redis busy, and no more than a socket's buffer takes."""
+
+
+class _Sent(NamedTuple):
+    partition: Partition
+    packed: Packed
+    delay_ms: int
+
+
+class AppendStream:
+    """Appends in the order in which they are given, for one thread. Raises Unavailable when Redis is.
+
+    What is `answered` is stored. What is not when an error is raised may be stored or not, as with any append
+    whose answer was lost.
+    """
+
+    def __init__(self, client: redis.Redis, partitions: tuple[Partition, ...]) -> None:
+        self.sent = 0
+        """Appends given to Redis so far."""
+        self._pool = client.connection_pool
+        self._partitions = partitions
+        self._connection: Any = None  # redis-py's connections are not typed
+        self._under_way: deque[_Sent] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._let_go()
+
+    @property
+    def answered(self) -> int:
+        """How many of those sent are stored, as Redis says."""
+        return self.sent - len(self._under_way)
+
+    def send(self, prepared: Prepared, *, delay_ms: int = 0) -> list[Wake]:
+        """Append some events; returns the shards that earlier appends made due now.
+
+        Their rewrite waits for `delay_ms`.
+        """
+        wakes: list[Wake] = []
+        for number, packed in prepared.packed:
+            each = _Sent(self._partitions[number], packed, delay_ms)
+            self._under_way.append(each)
+            self.sent += 1
+            try:
+                self._give(each)
+            except redis.RedisError:
+                wakes += self._start_over()
+            while len(self._under_way) > AHEAD:
+                wakes += self._answer()
+        return wakes
+
+    def settle(self) -> list[Wake]:
+        """Wait until all that was sent is stored; returns as `send` does."""
+        wakes: list[Wake] = []
+        while self._under_way:
+            wakes += self._answer()
+        return wakes
+
+    def _give(self, each: _Sent) -> None:
+        if self._connection is None:
+            self._connection = self._pool.get_connection()
+        command = self._connection.pack_command(*each.partition.append_call(each.packed, each.delay_ms))
+        # A health check reads its answer, so there must be no other under way before it.
+        self._connection.send_packed_command(command, check_health=len(self._under_way) == 1)
+
+    def _answer(self) -> list[Wake]:
+        assert self._connection is not None
+        try:
+            answer: Any = self._connection.read_response()
+        except redis.RedisError:
+            return self._start_over()
+        return _due(self._under_way.popleft().partition.appended(answer))
+
+    def _start_over(self) -> list[Wake]:
+        """Append what is under way again, one by one, by the way that tries again and knows each error.
+
+        The server may have taken some of it already, or lost the script. Events that are appended once more,
+        in their order, fold to the same.
+        """
+        self._let_go()
+        wakes: list[Wake] = []
+        while self._under_way:
+            partition, packed, delay_ms = self._under_way[0]
+            wakes += _due(partition.append(packed, delay_ms=delay_ms))
+            self._under_way.popleft()
+        return wakes
+
+    def _let_go(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            if self._under_way:
+                connection.disconnect()  # answers that nobody reads are on their way
+            self._pool.release(connection)
+
+
+def _due(wake: Wake) -> list[Wake]:
+    return [wake] if wake.members else []

@@ -1,0 +1,194 @@
+"""Appends sent ahead of their answers: nothing is lost and nothing changes its place, whatever Redis does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Thread
+
+import pytest
+import redis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sitemap_store.errors import Unavailable
+from sitemap_store.events import Event
+from sitemap_store.site import Site
+from sitemap_store.stream import AHEAD, AppendStream
+from tests.integration.store_world import add, consistent, delete, settled
+from tests.published import published
+from tests.redis_server import RedisServer
+from tests.world import BASE, World, make_site
+
+MakeWorld = Callable[[Site], World]
+
+_BUSY = """
+local function now() local t = redis.call('TIME') return t[1] + t[2] / 1e6 end
+local till = now() + ARGV[1]
+repeat until now() > till
+"""
+FAULTS = ("nothing", "script", "connection", "both")
+_steps = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.booleans(), st.integers(0, 9)), min_size=1, max_size=6), st.sampled_from(FAULTS)
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def give(world: World, stream: AppendStream, events: Sequence[Event]) -> None:
+    """Append through the stream and enqueue what it says."""
+    for prepared in world.store.prepare(events):
+        for wake in stream.send(prepared):
+            world.enqueue(wake)
+
+
+def give_each(world: World, stream: AppendStream, *paths: str) -> None:
+    """Add URLs, each in an append of its own, and wait for the answers."""
+    for path in paths:
+        give(world, stream, [add(path)])
+    settle(world, stream)
+
+
+def settle(world: World, stream: AppendStream) -> None:
+    """Wait for the answers."""
+    for wake in stream.settle():
+        world.enqueue(wake)
+
+
+def break_it(world: World, fault: str) -> None:
+    """What may happen to a server between two appends."""
+    if fault in ("script", "both"):
+        world.client.script_flush()
+    if fault in ("connection", "both"):
+        world.client.client_kill_filter(_type="normal", skipme=True)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_steps, st.sampled_from([1, 2]))
+def test_whatever_happens_the_last_word_on_a_url_counts(
+    any_redis: RedisServer, make_world: MakeWorld, steps: list[tuple[list[tuple[bool, int]], str]], parts: int
+) -> None:
+    """Scripts are forgotten and connections cut at any point: the state is the dict model's."""
+    any_redis.flush()
+    world = make_world(make_site(shard_size=4, partitions=parts))
+    for path in world.folder.glob("sitemap*"):
+        path.unlink()
+    model: set[str] = set()
+    sent = 0
+    with world.store.stream() as stream:
+        for changes, fault in steps:
+            events = [(add if there else delete)(f"p{n}") for there, n in changes]
+            for event in events:
+                (model.add if event.op == "add" else model.discard)(event.loc)
+            give(world, stream, events)
+            sent += 1
+            assert stream.sent - stream.answered <= AHEAD
+            break_it(world, fault)
+        settle(world, stream)
+        assert stream.answered == stream.sent >= sent
+    world.settle()
+    assert published(world.folder).keys() == model
+    consistent(world)
+
+
+def test_an_append_is_on_its_way_before_the_last_one_is_answered(make_world: MakeWorld) -> None:
+    """Else Redis and the producer would take turns at waiting for each other."""
+    world = make_world(make_site(shard_size=100))
+    world.store.append([add("first")])
+    with held_up(world.client), world.store.stream() as stream:
+        for n in range(AHEAD):
+            give(world, stream, [add(f"p{n}")])
+        assert (stream.sent, stream.answered) == (AHEAD, 0)
+    # The context was left without waiting: what was sent is stored all the same, or not, and nothing else is.
+    time.sleep(0.2)
+    world.settle()
+    assert {BASE + "first"} <= published(world.folder).keys() <= {
+        BASE + "first", *(f"{BASE}p{n}" for n in range(AHEAD))
+    }  # fmt: skip
+    consistent(world)
+
+
+def test_the_shards_that_are_due_are_told_with_the_answers(make_world: MakeWorld) -> None:
+    """At the latest when all is settled."""
+    world = make_world(make_site(sections={"blog": "/blog/**"}))
+    with world.store.stream() as stream:
+        woken = []
+        for prepared in world.store.prepare([add("a"), add("blog/b")]):
+            woken += stream.send(prepared, delay_ms=0)
+        woken += stream.settle()
+        assert stream.settle() == []
+    assert sorted(member for wake in woken for member in wake.members) == ["1", "2"]
+
+
+def test_an_error_leaves_the_connections_clean(make_world: MakeWorld) -> None:
+    """An answer that nobody reads must not be taken for that of the next command."""
+    world = make_world(make_site())
+    world.store.append([add("a")])
+    with held_up(world.client):
+        with suppress(ZeroDivisionError), world.store.stream() as stream:
+            give(world, stream, [add("a")])
+            raise ZeroDivisionError
+        for n in range(3):
+            assert world.client.echo(f"{n}") == f"{n}".encode()
+    settled(world, "a")
+
+
+def test_a_full_redis_says_so_and_keeps_what_it_answered(make_world: MakeWorld) -> None:
+    """The error is the one of a plain append, and what came after the refused one is not waited for."""
+    world = make_world(make_site(shard_size=100))
+    with world.store.stream() as stream:
+        give(world, stream, [add("kept")])
+        settle(world, stream)
+        world.client.config_set("maxmemory", 1)
+        try:
+            with pytest.raises(Unavailable, match=r"is full.*noeviction"):
+                give_each(world, stream, *(f"refused{n}" for n in range(AHEAD + 2)))
+        finally:
+            world.client.config_set("maxmemory", 0)
+        assert stream.answered == 1
+    settled(world, "kept")
+
+
+def test_a_server_that_comes_back_gets_what_it_did_not_answer(
+    any_redis: RedisServer, make_world: MakeWorld
+) -> None:
+    """kill -9 in the middle of a load: the stream goes on, and all of it is there."""
+    world = make_world(make_site(shard_size=100))
+    world.client.config_set("appendfsync", "always")
+    with world.store.stream() as stream:
+        for n in range(20):
+            give(world, stream, [add(f"p{n}")])
+            if n == 10:
+                any_redis.restart(kill=True)
+        settle(world, stream)
+    settled(world, *(f"p{n}" for n in range(20)))
+
+
+def test_a_server_that_is_away_is_named(any_redis: RedisServer, make_world: MakeWorld) -> None:
+    """One sentence, as of any other command."""
+    world = make_world(make_site())
+    any_redis.stop()
+    try:
+        with world.store.stream() as stream, pytest.raises(Unavailable, match="can't be reached"):
+            give_each(world, stream, "a")
+    finally:
+        any_redis.start()
+
+
+@contextmanager
+def held_up(client: redis.Redis, seconds: float = 0.5) -> Iterator[None]:
+    """Keep the server busy, so that it answers nothing meanwhile."""
+
+    def work() -> None:
+        client.eval(_BUSY, 0, str(seconds))
+
+    thread = Thread(target=work)
+    thread.start()
+    time.sleep(0.1)
+    try:
+        yield
+    finally:
+        thread.join()
