@@ -185,6 +185,9 @@ def held_up(client: redis.Redis, seconds: float = 0.5) -> Iterator[None]:
     def work() -> None:
         client.eval(_BUSY, 0, str(seconds))
 
+    # One connection for the script, and one that others need not make while nothing is answered.
+    for connection in [client.connection_pool.get_connection() for _ in range(2)]:
+        client.connection_pool.release(connection)
     thread = Thread(target=work)
     thread.start()
     time.sleep(0.1)
