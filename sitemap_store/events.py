@@ -12,8 +12,8 @@ fields are checked before they get here (`sitemap_store.wire`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
+from operator import methodcaller
 from typing import Literal, NamedTuple
 
 Op = Literal["add", "update", "delete"]
@@ -26,7 +26,7 @@ _CODE_OPS: dict[str, Op] = {"a": "add", "u": "update", "d": "delete", "x": "dele
 _URGENT_DELETE = "x"
 _UPDATED = (0, 1, 2, 5)
 """Where the fields that an update may keep are in a record, after its loc."""
-_PLAIN_ADDS = re.compile(r"[0-9]+(?:\na[^\t\n]*+\t[^\t\n]*+)*+").fullmatch
+_AT_TAB = methodcaller("partition", "\t")
 _TO_SOURCE = "\t" * 4
 """What stands between lastmod and source in an add that says nothing else, as those of a bulk load do."""
 
@@ -126,8 +126,8 @@ class PlainAdds(NamedTuple):
 
     appended: int
     source: str
-    locs: list[str]
-    lastmods: list[str]
+    locs: Sequence[str]
+    lastmods: Sequence[str]
 
 
 def plain_adds(element: bytes) -> PlainAdds | None:
@@ -140,10 +140,14 @@ def plain_adds(element: bytes) -> PlainAdds | None:
         if not source or "\t" in source or whole.count(end) != text.count("\n"):
             return None
         text = whole.replace(end, "\n").removesuffix("\n")
-    if not _PLAIN_ADDS(text):
+    head, *records = text.split("\na")
+    count = len(records)
+    if not count or text.count("\n") != count or text.count("\t") != count:
         return None
-    head, *fields = text.replace("\na", "\n").replace("\t", "\n").split("\n")
-    return PlainAdds(int(head), source, fields[0::2], fields[1::2])
+    locs, tabs, lastmods = zip(*map(_AT_TAB, records), strict=True)
+    if not all(tabs):
+        return None  # there are as many tabs as records, but not one in each
+    return PlainAdds(int(head), source, locs, lastmods)
 
 
 def count_events(elements: Iterable[bytes]) -> int:

@@ -64,7 +64,8 @@ def encode(snapshot: Snapshot) -> bytes:
                 columns.append(name)
                 lines.extend(column)
         columns.append("at")
-        lines.extend([str(at - base) for at in ats])
+        since = {at: str(at - base) for at in set(ats)}  # a load's entries have few
+        lines.extend([since[at] for at in ats])
         if len(sources) > 1:
             columns.append("source")
             lines.extend([number[owner] for owner in owners])

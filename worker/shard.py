@@ -27,7 +27,7 @@ class Rendered(NamedTuple):
 
 def render_shard(site: Site, section: str, snapshot: Snapshot) -> Rendered:
     """The file of a section's shard. One that is over a limit of the protocol is cut in two."""
-    entries, style = sorted(snapshot.entries.values()), site.style(section)
+    entries, style = list(snapshot.entries.values()), site.style(section)
     body = urlset(entries, style)
     moved: Moved | None = None
     if len(entries) > 1 and outgrown(len(entries), len(body), site.limits):
