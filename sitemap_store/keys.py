@@ -187,6 +187,13 @@ KEYS: Final = (
         "rejected", "stream", "the last refusals: loc, rule, detail, source", "reject", "about 1,000 entries"
     ),
     Key(
+        "stream:<id>",
+        "string",
+        "the place of the last append of a producer's stream, so that none counts twice",
+        "append",
+        "the streams of the last 10 minutes",
+    ),
+    Key(
         "once:<digest>",
         "string",
         "an idempotency key: “p first until” (ms) while its request is under way, then “d” and the answer",

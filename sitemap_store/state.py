@@ -122,26 +122,38 @@ class Partition:
         self._scripts = Scripts(client)
         self._interval = round(site.min_interval * 1000)
 
-    def append(self, packed: Packed, *, delay_ms: int = 0) -> Wake:
+    def append(self, packed: Packed, *, delay_ms: int = 0, place: str = "") -> Wake:
         """Append events; when it returns they are as durable as Redis makes them.
 
-        A shard that turns due is not rewritten before `delay_ms` have passed.
+        A shard that turns due is not rewritten before `delay_ms` have passed. `place` is "id n" for the n-th
+        append of a stream: one that is appended already, or was overtaken, does nothing.
         """
-        return self._wake(self._run("append", *self._append_args(packed, delay_ms)))
+        return self._wake(self._run("append", *self._append_args(packed, delay_ms, place)))
 
-    def append_call(self, packed: Packed, delay_ms: int) -> Sequence[Any]:
+    def append_call(self, packed: Packed, delay_ms: int, place: str) -> Sequence[Any]:
         """The command that `append` sends, for one who reads its answer later (`appended`)."""
-        return self._scripts.call("append", self.prefix, self._clock(), *self._append_args(packed, delay_ms))
+        args = self._append_args(packed, delay_ms, place)
+        return self._scripts.call("append", self.prefix, self._clock(), *args)
 
     def appended(self, answer: Iterable[bytes]) -> Wake:
         """What `append` returns, from Redis' answer to `append_call`."""
         return self._wake(answer)
 
-    def _append_args(self, packed: Packed, delay_ms: int) -> Sequence[Any]:
-        site = self.site
+    def _append_args(self, packed: Packed, delay_ms: int, place: str) -> Sequence[Any]:
+        site, (sections, kinds, urgent, *events) = self.site, packed
         return (
-            self._interval, site.shard_size, site.index_size, site.partitions, self.number, delay_ms, *packed
-        )  # fmt: skip
+            self._interval,
+            site.shard_size,
+            site.index_size,
+            site.partitions,
+            self.number,
+            delay_ms,
+            sections,
+            kinds,
+            urgent,
+            place,
+            *events,
+        )
 
     def claim(self, shard: int, worker: str) -> Claim | None:
         """Lease a shard and read what a rewrite needs; None when there is nothing to do for now."""

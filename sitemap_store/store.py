@@ -17,7 +17,7 @@ from sitemap_store.prepare import Prepared, prepare
 from sitemap_store.site import Site, index_file
 from sitemap_store.snapshot import Snapshot, decode
 from sitemap_store.state import REJECTED_MAX, Clock, Partition, Wake, server_clock
-from sitemap_store.stream import AppendStream
+from sitemap_store.stream import AppendStream, Place
 
 
 class Found(NamedTuple):
@@ -37,6 +37,7 @@ class Store:
         self.client = client
         self.site = site
         self.partitions = tuple(Partition(client, site, p, clock=clock) for p in range(site.partitions))
+        self._left: list[Place] = []
 
     def append(self, events: Iterable[Event], *, delay_ms: int = 0) -> list[Wake]:
         """Append checked events in their order; what was appended when it returns is never lost.
@@ -62,7 +63,7 @@ class Store:
 
     def stream(self) -> AppendStream:
         """For many appends in a row, as a context: Redis takes one while the next is made."""
-        return AppendStream(self.client, self.partitions)
+        return AppendStream(self.client, self.partitions, self._left)
 
     def find(self, loc: str) -> Found | None:
         """The entry of a normalised loc; None when the site does not list it."""

@@ -3,16 +3,23 @@
 A script call of `BATCH` events keeps Redis busy for about as long as Python is with making the next. Sent
 one by one, each of the two waits for the other half of the time. A thread does not help: it needs the
 interpreter's lock at each answer, for which it waits longer than for Redis.
+
+When a connection breaks, what was under way on it is sent again on another, and the server may still come
+to the first. So each append carries its place in the stream, and the script passes over one that comes
+twice, or after a later one.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
+from secrets import token_hex
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 import redis
 
+from sitemap_store.errors import Unavailable
 from sitemap_store.prepare import Packed, Prepared
 from sitemap_store.state import Partition, Wake
 
@@ -20,26 +27,46 @@ AHEAD: Final = 3
 """Appends that may be under way: enough to keep Redis busy, and no more than a socket's buffer takes."""
 
 
+class Place:
+    """What tells the appends of one stream, or of several that follow each other, apart."""
+
+    def __init__(self) -> None:
+        self._id = token_hex(8)
+        self._last = 0
+
+    def next(self) -> str:
+        """The place of the next append."""
+        self._last += 1
+        return f"{self._id} {self._last}"
+
+
 class _Sent(NamedTuple):
     partition: Partition
     packed: Packed
     delay_ms: int
+    place: str
 
 
 class AppendStream:
     """Appends in the order in which they are given, for one thread. Raises Unavailable when Redis is.
 
     What is `answered` is stored. What is not when an error is raised may be stored or not, as with any append
-    whose answer was lost.
+    whose answer was lost. `left` holds the places of streams that ended so: the next one goes on from there,
+    and what the server may still come to of theirs is overtaken by it.
     """
 
-    def __init__(self, client: redis.Redis, partitions: tuple[Partition, ...]) -> None:
+    def __init__(self, client: redis.Redis, partitions: tuple[Partition, ...], left: list[Place]) -> None:
         self.sent = 0
         """Appends given to Redis so far."""
         self._pool = client.connection_pool
         self._partitions = partitions
         self._connection: Any = None  # redis-py's connections are not typed
         self._under_way: deque[_Sent] = deque()
+        self._left = left
+        try:
+            self._place = left.pop()
+        except IndexError:
+            self._place = Place()
 
     def __enter__(self) -> Self:
         return self
@@ -47,6 +74,12 @@ class AppendStream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, Unavailable):
+            # Whoever failed to make the next append may do it all over: not before this is done.
+            with suppress(Unavailable):  # the first error is the one to tell of
+                self.settle()
+        if self._under_way:
+            self._left.append(self._place)
         self._let_go()
 
     @property
@@ -61,7 +94,7 @@ class AppendStream:
         """
         wakes: list[Wake] = []
         for number, packed in prepared.packed:
-            each = _Sent(self._partitions[number], packed, delay_ms)
+            each = _Sent(self._partitions[number], packed, delay_ms, self._place.next())
             self._under_way.append(each)
             self.sent += 1
             try:
@@ -82,12 +115,14 @@ class AppendStream:
     def _give(self, each: _Sent) -> None:
         if self._connection is None:
             self._connection = self._pool.get_connection()
-        command = self._connection.pack_command(*each.partition.append_call(each.packed, each.delay_ms))
+        partition, packed, delay_ms, place = each
+        command = self._connection.pack_command(*partition.append_call(packed, delay_ms, place))
         # A health check reads its answer, so there must be no other under way before it.
         self._connection.send_packed_command(command, check_health=len(self._under_way) == 1)
 
     def _answer(self) -> list[Wake]:
-        assert self._connection is not None
+        if self._connection is None:
+            return self._start_over()
         try:
             answer: Any = self._connection.read_response()
         except redis.RedisError:
@@ -97,14 +132,13 @@ class AppendStream:
     def _start_over(self) -> list[Wake]:
         """Append what is under way again, one by one, by the way that tries again and knows each error.
 
-        The server may have taken some of it already, or lost the script. Events that are appended once more,
-        in their order, fold to the same.
+        The server may have taken some of it already, or lost the script.
         """
         self._let_go()
         wakes: list[Wake] = []
         while self._under_way:
-            partition, packed, delay_ms = self._under_way[0]
-            wakes += _due(partition.append(packed, delay_ms=delay_ms))
+            partition, packed, delay_ms, place = self._under_way[0]
+            wakes += _due(partition.append(packed, delay_ms=delay_ms, place=place))
             self._under_way.popleft()
         return wakes
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from sitemap_store.errors import Unavailable
 from sitemap_store.events import Event
+from sitemap_store.prepare import Packed
 from sitemap_store.site import Site
-from sitemap_store.stream import AHEAD, AppendStream
-from tests.integration.store_world import add, consistent, delete, settled
+from sitemap_store.stream import AHEAD, AppendStream, Place
+from tests.integration.store_world import add, consistent, delete, fields, settled
 from tests.published import published
 from tests.redis_server import RedisServer
 from tests.world import BASE, World, make_site
@@ -121,6 +122,72 @@ def test_the_shards_that_are_due_are_told_with_the_answers(make_world: MakeWorld
         woken += stream.settle()
         assert stream.settle() == []
     assert sorted(member for wake in woken for member in wake.members) == ["1", "2"]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(0, 3)), min_size=1, max_size=8),
+    st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=8),
+)
+def test_an_append_that_comes_twice_counts_once(
+    any_redis: RedisServer,
+    make_world: MakeWorld,
+    changes: list[tuple[bool, int]],
+    again: list[tuple[int, int]],
+) -> None:
+    """Those of a connection that was given up may reach the server at any time after they were sent again."""
+    any_redis.flush()
+    world = make_world(make_site(shard_size=4))
+    for path in world.folder.glob("sitemap*"):
+        path.unlink()
+    place, model, sent = Place(), set[str](), []
+    (partition,) = world.store.partitions
+    for n, (there, page) in enumerate(changes):
+        (prepared,) = world.store.prepare([(add if there else delete)(f"p{page}")])
+        sent.append((prepared.packed[0][1], place.next()))
+        (model.add if there else model.discard)(f"{BASE}p{page}")
+        for late in (0, *(earlier for earlier, at in again if at == n and earlier < n)):
+            packed, its = sent[n if late == 0 else late]
+            world.enqueue(partition.append(packed, place=its))
+    counted = fields(world, "stats")
+    assert sum(int(counted.get(op, "0")) for op in ("add", "delete")) == len(changes)
+    assert world.store.unfolded() == len(changes)
+    world.settle()
+    assert published(world.folder).keys() == model
+
+
+def test_a_failed_producer_begins_anew_after_what_it_sent(make_world: MakeWorld) -> None:
+    """Else what it sent before could undo what it sends when it does all of it again."""
+    world = make_world(make_site(shard_size=100))
+    world.store.append([add("first")])
+    stream = world.store.stream()
+    with held_up(world.client), suppress(ZeroDivisionError), stream:
+        give(world, stream, [add("a")])
+        give(world, stream, [add("b")])
+        raise ZeroDivisionError
+    assert stream.answered == 2
+
+
+def test_what_a_lost_server_still_does_is_overtaken(any_redis: RedisServer, make_world: MakeWorld) -> None:
+    """The next stream goes on from the place of one that ended without answers; other places are over."""
+    world = make_world(make_site())
+    lost: list[tuple[Packed, str]] = []
+    (partition,) = world.store.partitions
+    any_redis.stop()
+    try:
+        with world.store.stream() as stream, pytest.raises(Unavailable):
+            give_each(world, stream, "old")
+        lost = [(each.packed, each.place) for each in stream._under_way]
+    finally:
+        any_redis.start()
+    with world.store.stream() as stream:
+        give_each(world, stream, "new")
+    for packed, place in lost:
+        assert partition.append(packed, place=place).members == ()
+    with world.store.stream() as stream:
+        give_each(world, stream, "other")
+    assert len(list(world.client.scan_iter("*:stream:*"))) == 2
+    settled(world, "new", "other")
 
 
 def test_an_error_leaves_the_connections_clean(make_world: MakeWorld) -> None:
