@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any, Final
 
 from producers.database.dialect import Dialect, Record, Seen
@@ -86,22 +86,12 @@ class Drainer:
         return len(records)
 
     def _send(self, locs: Concerned) -> None:
-        """Send what is true of these URLs now. While a part of them is on its way, the next is looked at.
-
-        Nothing is on its way any more when this returns or raises, and no URL is in two parts.
-        """
+        """Send what is true of these URLs now. While Redis takes some of them, the next are looked at."""
         if self.touched is not None:
             self.touched.update(locs)
-        reader, bulk = self._reader, len(locs) > BULK
-        several = list(_slices(list(locs)))
-        if several:
-            with ThreadPoolExecutor(1) as sender:
-                sending = [
-                    sender.submit(self._sink.send, self._look(locs, part), bulk=bulk) for part in several[:-1]
-                ]
-                last = self._look(locs, several[-1])
-                self.sent += sum(part.result() for part in sending)
-            self.sent += self._sink.send(last, bulk=bulk)
+        reader = self._reader
+        events = chain.from_iterable(self._look(locs, part) for part in _slices(list(locs)))
+        self.sent += self._sink.send(events, bulk=len(locs) > BULK)
         if reader.refusals:
             source = self._shape.source.name
             self._sink.store.reject([(refused, source) for refused in reader.refusals])
