@@ -24,6 +24,8 @@ from sitemap_store.errors import Unavailable
 
 CHUNK: Final = 1000
 """Rows that are remembered, or sent, at a time."""
+FIRST_CHUNK: Final = 2000
+"""The same in a first scan, which holds two of them."""
 
 
 class RootChanged(Exception):
@@ -92,6 +94,30 @@ class Scanner:
             self._visited = None
         self._check_root()
         return files
+
+    def first(self, between: Callable[[], None]) -> Iterator[list[Row]]:
+        """`scan` when nothing is known of any file: the rows of the whole tree, a chunk at a time.
+
+        Nothing is looked up, sent or remembered. Raises as `scan` does, before the chunk that it had.
+        """
+        rows: list[Row] = []
+        for listed in self._walk(b""):
+            if listed.error is not None:
+                self._unlisted(listed.folder, listed.error)
+                continue
+            now = self._clock()  # what changes while its folder is read counts as too fresh
+            examined = (
+                self._examiner.examine(self._root, listed.folder, name, found, None, now)
+                for name, found in listed.files
+            )
+            rows += filter(None, examined)
+            if len(rows) >= FIRST_CHUNK:
+                self._check_root()
+                yield rows
+                rows = []
+            between()
+        self._check_root()
+        yield rows
 
     def look(self, paths: Iterable[bytes]) -> int:
         """Look at paths that something happened to, and send what changed; returns the events.

@@ -7,7 +7,8 @@ has passed:
    over, and the next one begins with a scan.
 2. Is a scan due: the first, one that was asked for, `rescan_interval`, polling? Folders are watched
    as the scan comes to them. Files that it misses are not believed to be gone before its end, and
-   not at all when they are too many (`max_delete`).
+   not at all when they are too many (`max_delete`). Where neither cache nor state knows anything
+   of the source, what is found is sent at once and needs no reconcile.
 3. Is a reconcile due: after a full scan, after Redis was away, or when it came up with another
    state? The rows are compared with what the state holds of this source; the difference is sent.
 4. Ripe paths are looked at and what changed is sent; so is what comes or goes by its own dates.
@@ -22,7 +23,7 @@ from typing import Final
 from producers.filesystem.cache import Cache
 from producers.filesystem.examine import Examiner
 from producers.filesystem.history import History
-from producers.filesystem.ledger import Ledger
+from producers.filesystem.ledger import Ledger, Reconciled
 from producers.filesystem.news import tell_held, tell_limited, tell_lost, tell_unlisted
 from producers.filesystem.root import Root
 from producers.filesystem.scan import RootChanged, Scanner
@@ -172,16 +173,25 @@ class Session:
         standing, full = self._standing, self._full
         started = standing.monotonic()
         standing.say(state="scanning")
-        files = self._scanner.scan(send=standing.ready.is_set(), between=self._between)
-        missed = 0 if full else self._ledger.believe_missed()
-        if missed:
-            self._hold(missed)
-        elif full or self._may_release(files):
-            standing.reconcile_due = True
+        if self._is_first():
+            files, result = self._ledger.load(self._scanner.first(self._between))
+            self._reconciled(result)
+        else:
+            files = self._scanner.scan(send=standing.ready.is_set(), between=self._between)
+            missed = 0 if full else self._ledger.believe_missed()
+            if missed:
+                self._hold(missed)
+            elif full or self._may_release(files):
+                standing.reconcile_due = True
         took = standing.monotonic() - started
         standing.say(state="watching", files_scanned=files, scan_seconds=round(took, 3))
         self._changed = True
         self._next_scan, self._full = self._when_next(took)
+
+    def _is_first(self) -> bool:
+        # A state without an id could be lost meanwhile and never be missed, so that one is compared.
+        known = self._standing.ready.is_set() or self._state_id is None
+        return not known and self._ledger.knows_nothing()
 
     def _may_release(self, files: int) -> bool:
         # A poll may not know the files whose deletes a comparison held back: only the next one tells.
@@ -206,7 +216,10 @@ class Session:
 
     def _reconcile(self) -> None:
         standing = self._standing
-        result = self._ledger.reconcile(accept=standing.accept, cold=standing.cold)
+        self._reconciled(self._ledger.reconcile(accept=standing.accept, cold=standing.cold))
+
+    def _reconciled(self, result: Reconciled) -> None:
+        standing = self._standing
         standing.reconcile_due = standing.cold = standing.accept = False
         standing.reconciled = standing.monotonic()
         self._hold(result.held)

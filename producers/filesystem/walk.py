@@ -31,7 +31,7 @@ def walk(
     watch: Callable[[bytes], None] | None = None,
     follow: bool = False,
 ) -> Iterator[Listed]:
-    """The folders from `start` (relative to `root`) on downwards, each before those below it.
+    """The folders from `start` (relative to `root`) on downwards, each before those below it, by name.
 
     A folder that is gone before it is listed is left out. `selection` learns the
     `.sitemapignore` files on the way. With `follow`, links are followed, except back to a folder
@@ -55,6 +55,7 @@ def walk(
         ignores = IGNORE_FILE in [entry.name for entry in entries]
         selection.set_ignore(folder, read_small(path + b"/" + IGNORE_FILE) if ignores else None)
         above: set[tuple[int, int]] | None = None
+        below: list[bytes] = []
         for entry in entries:
             name = entry.name
             try:
@@ -68,9 +69,10 @@ def walk(
                         found = entry.stat()
                         if (found.st_dev, found.st_ino) in above:
                             continue
-                    stack.append(folder + b"/" + name if folder else name)
+                    below.append(folder + b"/" + name if folder else name)
             except OSError:
                 continue  # gone, or a link to nowhere
+        stack += sorted(below, reverse=True)
         yield Listed(folder, files)
 
 

@@ -68,6 +68,7 @@ class World:
         self.client = connect(redis_url, timeout=2.0)
         self.site = Site(name="main", rules=UrlRules(base=BASE), sections=Sections(()), assume_timezone=None)
         self.publisher = Recorder(Store(self.client, self.site), Waker(self.client))
+        self.publisher.store.partitions[0].adopt("first")
         self.watchers: list[Watcher] = []
 
     def source(self, **options: Any) -> FilesystemSource:

@@ -1,0 +1,193 @@
+"""The first scan sends as it goes, and comes to what a comparison would have come to."""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from producers.filesystem import scan
+from producers.filesystem.cache import COLUMNS, Cache, Row
+from producers.filesystem.ledger import Ledger
+from producers.filesystem.session import Session
+from sitemap_store.entries import Entry
+from sitemap_store.errors import Unavailable
+from sitemap_store.events import Event
+from tests.integration.filesystem_world import BASE, World, until
+
+NAMES: Final = [b"a.html", b"a.md", b"index.html", b"index.md", b"ma\xf1a.html", "é b.md".encode(), b"x.txt"]
+FOLDERS: Final = [b"", b"a", b"a-b", b"a/c", b"\xff\xfe", b"a.html"]
+TEXTS: Final = [
+    "text",
+    "---\ndraft: true\n---\n",
+    "---\npermalink: /a\nlastmod: 2024-01-02\n---\n",
+    "---\npermalink: /a\nlastmod: 2025-03-04\nsitemap: {priority: 0.3}\n---\n",
+    "---\nexpiryDate: 2020-01-01\n---\n",
+    "---\nexpiryDate: 2090-01-01\ndate: 2021-05-06\n---\n",
+    "---\npublishDate: 2090-01-01\n---\n",
+    "---\npermalink: https://other.example/\n---\n",
+]
+trees = st.dictionaries(
+    st.tuples(st.sampled_from(FOLDERS), st.sampled_from(NAMES)), st.sampled_from(TEXTS), max_size=14
+)
+
+
+@pytest.fixture
+def world(tmp_path: Path, redis_url: str) -> Iterator[World]:
+    """Give a folder and a site; watchers end with the test."""
+    world = World(tmp_path / "world", redis_url)
+    yield world
+    world.close()
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a scan of a few files be one of many chunks."""
+    monkeypatch.setattr(scan, "FIRST_CHUNK", 2)
+
+
+def scanned(folder: Path, content: Path, url: str, **options: Any) -> tuple[list[Any], dict[str, Entry]]:
+    """The cache's rows and the state after a first scan, which then has nothing left to send."""
+    world = World(folder, url)
+    world.content.rmdir()
+    world.content.symlink_to(content)
+    try:
+        # Later, so that all times are old enough to be kept.
+        watcher = world.watch(clock=lambda: time.time() + 60, **options)
+        sent = world.sent()
+        health = watcher.health()
+        assert watcher.stop()
+        again = world.watch(clock=lambda: time.time() + 60, **options)
+        assert world.sent() == sent
+        assert (health["files"], health["urls"]) == (again.health()["files"], again.health()["urls"])
+        assert again.stop()
+        assert world.state_dir is not None
+        (file,) = world.state_dir.glob("*.sqlite")
+        with sqlite3.connect(file) as db:
+            rows = db.execute(f"SELECT {COLUMNS} FROM files ORDER BY dir, name").fetchall()
+        db.close()
+        return rows, {name: entry._replace(at=0) for name, entry in world.entries().items()}
+    finally:
+        world.close()
+        world.publisher.store.client.flushall()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(trees, st.booleans())
+def test_it_comes_to_what_a_comparison_comes_to(redis_url: str, tree: dict[Any, str], reads: bool) -> None:
+    """The same rows and the same state, whatever the names, and however many files share an address."""
+    folder = Path(tempfile.mkdtemp())
+    content = folder / "tree"
+    content.mkdir()
+    try:
+        for number, ((inside, name), text) in enumerate(tree.items()):
+            path = os.path.join(os.fsencode(content), inside, name)
+            if os.path.isdir(path) or os.path.isfile(os.path.dirname(path)):
+                continue
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as file:
+                file.write(text)
+            os.utime(path, (1_700_000_000 + number * 977 % 7,) * 2)
+        options = {"front_matter": reads, "html_head": reads, "strip_extension": True}
+        first = scanned(folder / "first", content, redis_url, **options)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Session, "_is_first", lambda session: False)
+            compared = scanned(folder / "compared", content, redis_url, **options)
+        assert first == compared
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_each_url_is_sent_once_and_nothing_is_compared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is what makes it fast."""
+    for number in range(20):
+        world.write(f"{number % 3}/{number}.html")
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "reconcile", None)
+        world.watch()
+    assert len(world.urls()) == world.sent() == 20
+
+
+def test_a_source_that_the_state_knows_is_compared(world: World) -> None:
+    """Without its cache a source still deletes what has no file any more."""
+    world.publisher.send([Event("add", BASE + "gone.html", source="pages")])
+    world.write("a.html")
+    world.watch()
+    assert world.urls() == {"a.html"}
+
+
+def test_what_redis_did_not_take_is_sent_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is remembered before it is stored, and the failure is the one that it always was."""
+    for number in range(12):
+        world.write(f"{number}/a.html")
+    send, put, failed = world.publisher.send, Cache.put, threading.Event()
+
+    def fails(events: Any, *, bulk: bool = False) -> int:
+        if len(world.events_of("3/a.html")) == 1 and not failed.is_set():
+            failed.set()
+            raise Unavailable(what="redis", detail="it is away")
+        return send(events, bulk=bulk)
+
+    def checked(cache: Cache, rows: Iterable[Row]) -> None:
+        several = list(rows)
+        stored = {BASE + path for path in world.urls()}
+        assert failed.is_set() or stored.issuperset(row.loc for row in several)
+        put(cache, several)
+
+    monkeypatch.setattr(world.publisher, "send", fails)
+    monkeypatch.setattr(Cache, "put", checked)
+    watcher = world.watch(ready=False)
+    until(failed.is_set)
+    world.settle()
+    until(lambda: watcher.ready.is_set() and watcher.health()["problem"] is None)
+    assert watcher.health()["urls"] == 12
+
+
+def test_a_full_disk_is_one_sentence_and_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scan ends with the cache's own error, and the next one completes it."""
+    for number in range(12):
+        world.write(f"{number}/a.html")
+    put, full = Cache.put, threading.Event()
+
+    def fails(cache: Cache, rows: Sequence[Row]) -> None:
+        if any(row.dir == b"3" for row in rows) and not full.is_set():
+            full.set()
+            raise sqlite3.OperationalError("database or disk is full")
+        put(cache, rows)
+
+    monkeypatch.setattr(Cache, "put", fails)
+    watcher = world.watch(ready=False)
+    until(lambda: "can't be used (database or disk is full)" in str(watcher.health()["problem"]))
+    until(watcher.ready.is_set)
+    world.settle()
+
+
+def test_a_stop_in_the_middle_ends_the_threads(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not sent is sent after the next start."""
+    for number in range(40):
+        world.write(f"{number}/a.html")
+    send = world.publisher.send
+
+    def slow(events: Any, *, bulk: bool = False) -> int:
+        time.sleep(0.1)
+        return send(events, bulk=bulk)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.publisher, "send", slow)
+        watcher = world.watch(ready=False)
+        until(world.sent)
+        assert watcher.stop()
+        assert not watcher.ready.is_set()
+    assert not any(thread.name.startswith("send") for thread in threading.enumerate())
+    assert len(world.urls()) < 40
+    world.watch()
+    world.settle()
+    assert len(world.urls()) == 40
