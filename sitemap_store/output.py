@@ -62,7 +62,10 @@ class Folder:
             ) from error
 
     def put(self, name: str, data: bytes, worker: str) -> bool:
-        """Publish a file, whole or not at all; False when these bytes were there already."""
+        """Publish a file, whole or not at all; False when these bytes were there already.
+
+        It outlives a loss of power once `sync` has returned.
+        """
         target = self._target(name)
         with self._translated(name):
             if _same(target, data):
@@ -82,7 +85,11 @@ class Folder:
             with suppress(OSError):
                 temp.unlink()
             raise
-        self._sync_folder()
+
+    def sync(self) -> None:
+        """Bring the names of all files that were put to the disk."""
+        with self._translated("the folder"):
+            self._sync_folder()
 
     def remove(self, name: str) -> None:
         """Remove a published file; one that is gone already is fine."""
@@ -152,6 +159,7 @@ class Folder:
         text = json.dumps({"site": site, "state": state_id}) + "\n"
         with self._translated(MARKER):
             self._replace(self.path / MARKER, text.encode(), self.path / f"{_TEMP}marker-{os.getpid()}.tmp")
+            self._sync_folder()
 
     def sweep(self, worker: str) -> None:
         """Remove the temp files of a worker that is dead."""

@@ -81,6 +81,29 @@ class Commit(NamedTuple):
     moved: Moved | None = None
 
 
+class Committed(NamedTuple):
+    """What a commit came to."""
+
+    version: int
+    split: int | None
+    """The new shard's id, where something moved."""
+
+
+class Published(NamedTuple):
+    """A shard's file as it is at the output."""
+
+    version: int
+    name: str
+    """Empty when there is none, since the shard is."""
+    etag: str
+    wrote: bool
+    """Whether its bytes were not there before."""
+    size: int
+    """How many bytes were written."""
+    folded: int
+    """How many events they are the result of."""
+
+
 class Listed(NamedTuple):
     """A shard in an index file, in the order of the file."""
 
@@ -156,34 +179,31 @@ class Partition:
         )
 
     def claim(self, shard: int, worker: str) -> Claim | None:
-        """Lease a shard and read what a rewrite needs; None when there is nothing to do for now."""
-        reply = self._run("claim", worker, LEASE_MS, shard, LOG_BYTES)
-        if reply[0] != b"work":
-            return None
-        _, now, state_id, flat, snapshot, unlink, log = reply
-        meta = _pairs(flat)
-        return Claim(
-            shard,
-            now,
-            state_id.decode(),
-            meta["section"],
-            int(meta["number"]),
-            int(meta["v"]),
-            int(meta["pv"]),
-            meta.get("petag", ""),
-            "check" in meta,
-            meta.get("file", ""),
-            tuple(unlink.decode().split()),
-            bool(meta.get("file")) or ("old" in meta and not unlink),
-            snapshot,
-            log,
-        )
+        """`claim_each` of one shard."""
+        return self.claim_each([shard], worker)[0]
 
-    def commit(self, claim: Claim, worker: str, commit: Commit) -> tuple[int, int | None] | None:
-        """Make a fold's result the state: (version, new shard's id after a split).
+    def claim_each(self, shards: Sequence[int], worker: str) -> list[Claim | None]:
+        """Lease shards and read what their rewrites need; None where there is nothing to do for now."""
+        most = LOG_BYTES // len(shards)
+        replies = self._run_each("claim", [(worker, LEASE_MS, shard, most) for shard in shards])
+        return [_claim(shard, reply) for shard, reply in zip(shards, replies, strict=True)]
 
-        None when the lease or the version is not the caller's any more: then nothing was written.
+    def commit(self, claim: Claim, worker: str, commit: Commit) -> Committed | None:
+        """`commit_each` of one shard."""
+        return self.commit_each([(claim, commit)], worker)[0]
+
+    def commit_each(self, commits: Iterable[tuple[Claim, Commit]], worker: str) -> list[Committed | None]:
+        """Make the results of folds the state.
+
+        None where the lease or the version is not the caller's any more: then nothing was written.
         """
+        replies = self._run_each("commit", [self._commit_args(*each, worker) for each in commits])
+        return [
+            Committed(int(reply[1]), int(reply[2]) if reply[2] else None) if reply[0] == b"ok" else None
+            for reply in replies
+        ]
+
+    def _commit_args(self, claim: Claim, commit: Commit, worker: str) -> list[Any]:
         args: list[Any] = [worker, claim.id, claim.version, len(claim.log), commit.records]
         if commit.snapshot is None:
             args += ["", 0, 0, 0, "", "", 0]
@@ -205,47 +225,37 @@ class Partition:
             args += [encode(moved), len(moved.entries), len(moved.tombstones), _sources(moved)]
             for loc in (*moved.entries, *moved.tombstones):
                 args += [digest(loc), loc]
-        reply = self._run("commit", *args)
-        if reply[0] != b"ok":
-            return None
-        return int(reply[1]), int(reply[2]) if reply[2] else None
+        return args
 
-    def published(
-        self,
-        claim: Claim,
-        worker: str,
-        version: int,
-        file: str,
-        etag: str,
-        unlinked: Iterable[str],
-        *,
-        wrote: bool,
-        size: int = 0,
-        folded: int = 0,
-    ) -> tuple[bool, Wake]:
-        """Note that a version is at the output (`wrote`: its bytes were not there before), free the lease.
+    def published_each(
+        self, files: Sequence[tuple[Claim, Published]], worker: str
+    ) -> list[tuple[bool, Wake]]:
+        """Note that versions are at the output, and free the leases.
 
-        `size` is how many bytes were written, `folded` how many events they are the result of.
-
-        False when the lease had been lost: the shard is then rendered once more.
+        False where the lease had been lost: the shard is then rendered once more.
         """
-        status, index, again = self._run(
-            "published",
+        replies = self._run_each("published", [self._published_args(*each, worker) for each in files])
+        found = []
+        for (claim, _), (status, index, again) in zip(files, replies, strict=True):
+            members = [f"i{int(index)}"] if index else []
+            members += [str(claim.id)] if again else []
+            found.append((status == b"ok", Wake(self.number, tuple(members))))
+        return found
+
+    def _published_args(self, claim: Claim, file: Published, worker: str) -> Sequence[Any]:
+        return (
             worker,
             claim.id,
-            version,
-            file,
-            etag,
+            file.version,
+            file.name,
+            file.etag,
             self._interval,
             claim.now,
-            " ".join(unlinked),
-            "1" if wrote else "",
-            size,
-            folded,
+            " ".join(claim.unlink),
+            "1" if file.wrote else "",
+            file.size,
+            file.folded,
         )
-        members = [f"i{int(index)}"] if index else []
-        members += [str(claim.id)] if again else []
-        return status == b"ok", Wake(self.number, tuple(members))
 
     def claim_index(self, number: int, worker: str) -> IndexClaim | None:
         """Lease an index file and read what it must list; None when there is nothing to do."""
@@ -402,8 +412,46 @@ class Partition:
         with translated():
             return self._scripts.run(name, self.prefix, self._clock(), *args)
 
+    def _run_each(self, name: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
+        """Run a script several times in one round trip; each call is atomic for itself."""
+        if len(calls) == 1:
+            return [self._run(name, *calls[0])]
+        now = self._clock()
+        pipe: Any
+        with translated(), self.client.pipeline(transaction=False) as pipe:
+            for args in calls:
+                pipe.execute_command(*self._scripts.call(name, self.prefix, now, *args))
+            replies: list[Any] = pipe.execute(raise_on_error=False)
+        for place, reply in enumerate(replies):
+            if isinstance(reply, redis.RedisError):
+                replies[place] = self._run(name, *calls[place])  # knows a lost script, and each error
+        return replies
+
     def _wake(self, members: Iterable[bytes]) -> Wake:
         return Wake(self.number, tuple(member.decode() for member in members))
+
+
+def _claim(shard: int, reply: Sequence[Any]) -> Claim | None:
+    if reply[0] != b"work":
+        return None
+    _, now, state_id, flat, snapshot, unlink, log = reply
+    meta = _pairs(flat)
+    return Claim(
+        shard,
+        now,
+        state_id.decode(),
+        meta["section"],
+        int(meta["number"]),
+        int(meta["v"]),
+        int(meta["pv"]),
+        meta.get("petag", ""),
+        "check" in meta,
+        meta.get("file", ""),
+        tuple(unlink.decode().split()),
+        bool(meta.get("file")) or ("old" in meta and not unlink),
+        snapshot,
+        log,
+    )
 
 
 def listed(line: bytes) -> Listed:

@@ -7,7 +7,7 @@ the name is looked up in `ALLOWED` and never imported.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class Rewriter(Protocol):
     """What the jobs ask of a site (`worker.publish.SitePublisher`)."""
 
-    def rewrite_shards(self, partition: int, shards: Iterable[int]) -> None:
+    def rewrite_shards(self, partition: int, shards: Sequence[int]) -> None:
         """Fold, render and publish shards, and the index files that list them."""
 
     def rewrite_index(self, partition: int, number: int) -> None:

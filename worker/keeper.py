@@ -28,6 +28,9 @@ SLOWEST_S = 0.15
 BUSY = 8
 BUSY_S = 0.3
 """The pause after finding that many members at once: in bulk, more of them then share RQ's work for a job."""
+ENOUGH = 4
+ENOUGH_S = 1.0
+"""How long what is due may wait while that many jobs do: it then shares fewer and longer ones."""
 BEAT_S = 1.0
 
 
@@ -46,6 +49,7 @@ class Keeper:
         self._waker = waker
         self._beat = beat
         self._next_beat = 0.0
+        self._kept = float("-inf")
         self._away = False
 
     def tick(self) -> float:
@@ -68,16 +72,11 @@ class Keeper:
         return pause
 
     def _tick(self) -> float:
-        lost = LOST_BUSY_MS if self._waker.waiting() else LOST_IDLE_MS
-        pause, found = SLOWEST_S, 0
-        for partition in self._partitions:
-            wait, wake = partition.keep(lost_ms=lost)
-            found += len(wake.members)
-            if wake.members:
-                self._waker.wake(partition.site.name, [wake])
-            if wait is not None and not wake.members:
-                pause = min(pause, max(FASTEST_S, wait / 1000))
-        now = time.monotonic()
+        jobs, now = self._waker.waiting(), time.monotonic()
+        pause = BUSY_S
+        if jobs < ENOUGH or now - self._kept >= ENOUGH_S:
+            self._kept = now
+            pause = self._keep(LOST_BUSY_MS if jobs else LOST_IDLE_MS)
         if now >= self._next_beat:
             self._next_beat = now + BEAT_S
             names = self._beat.alive()
@@ -85,6 +84,17 @@ class Keeper:
                 stuck = partition.beat(names)
                 if stuck:
                     self._beat.stuck(stuck)
+        return pause
+
+    def _keep(self, lost_ms: int) -> float:
+        pause, found = SLOWEST_S, 0
+        for partition in self._partitions:
+            wait, wake = partition.keep(lost_ms=lost_ms)
+            found += len(wake.members)
+            if wake.members:
+                self._waker.wake(partition.site.name, [wake])
+            if wait is not None and not wake.members:
+                pause = min(pause, max(FASTEST_S, wait / 1000))
         return BUSY_S if found >= BUSY else pause
 
     def release(self, workers: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ Order, so that a crash between any two steps loses nothing and a reader sees who
 1. claim    lease the shard; read version, snapshot and log in one view
 2. fold, render: pure
 3. commit   the new snapshot, if lease and version still hold; the events are now in the snapshot
-4. put      the file: whole or not at all, and only when its bytes differ
+4. put      the file: whole or not at all, and only when its bytes differ; then the folder is synced
 5. publish  the mark in Redis; the index's listing changes with it
 6. index    claimed, rendered and put once for all the shards of a job
 7. unlink   files that no index names any more, under the shard's lease again
@@ -20,7 +20,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from sitemap_store.compression import gzip_bytes
@@ -29,12 +31,14 @@ from sitemap_store.events import count_events
 from sitemap_store.fold import fold_elements
 from sitemap_store.render import index
 from sitemap_store.site import Site, index_file
-from sitemap_store.state import Claim, Commit, Partition, Wake, snapshot_of
+from sitemap_store.state import Claim, Commit, Partition, Published, Wake, snapshot_of
 from worker.elements import Elements
 from worker.shard import Rendered, render_shard
 
 log = logging.getLogger(__name__)
 
+TOGETHER = 8000
+"""URLs that are rewritten together: what a worker holds in memory, and how long the first shard waits."""
 RETRY_MS = 3000
 """How long a shard waits after the output could not be written."""
 INDEX_SHARE = 4
@@ -48,11 +52,30 @@ class Output(Protocol):
     def put(self, name: str, data: bytes, worker: str) -> bool:
         """Publish a file whole or not at all; False when these bytes were there already."""
 
+    def sync(self) -> None:
+        """Have all that was put outlive a loss of power."""
+
     def remove(self, name: str) -> None:
         """Remove a published file."""
 
     def marker(self) -> str | None:
         """The id of the state that the published tree belongs to."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """A claimed shard on its way; each step adds what the later ones need."""
+
+    claim: Claim
+    started: float = field(default_factory=time.monotonic)
+    events: int = 0
+    rendered: Rendered = field(init=False)
+    commit: Commit = field(init=False)
+    version: int = 0
+    split: int | None = None
+    woken: tuple[str, ...] = ()
+    put: bool = False
+    file: Published = field(init=False)
 
 
 class WrongState(SitemapdError):
@@ -88,23 +111,25 @@ class SitePublisher:
         self._fault = fault
         self._marker: str | None = None
         self._elements = Elements(site)
+        self._together = max(1, TOGETHER // site.shard_size)
 
-    def rewrite_shards(self, partition: int, shards: Iterable[int]) -> None:
-        """Rewrite shards one after the other, then the index files that list them.
+    def rewrite_shards(self, partition: int, shards: Sequence[int]) -> None:
+        """Rewrite shards, some of them together, then the index files that list them.
 
         The index is published here and not by a job of its own: that spares a single change the way
         through RQ, and many shards share one rewrite all the same.
         """
         woken: dict[str, None] = {}
-        for shard in shards:
-            if wake := self.rewrite_shard(partition, shard):
+        each = list(dict.fromkeys(shards))
+        for start in range(0, len(each), self._together):
+            for wake in self._rewrite(partition, each[start : start + self._together]):
                 woken.update(dict.fromkeys(wake.members))
         later: list[str] = []
         for member in woken:
             if not member.startswith("i"):
                 later.append(member)
-            elif wake := self.publish_index(partition, int(member[1:])):
-                later.extend(wake.members)
+            elif again := self.publish_index(partition, int(member[1:])):
+                later.extend(again.members)
         if later:
             self._wake(Wake(partition, tuple(dict.fromkeys(later))))
 
@@ -119,121 +144,153 @@ class SitePublisher:
 
         Returns what must be looked at next, or None when there was nothing to do for now.
         """
-        part = self.partitions[partition]
-        claim = part.claim(shard, self.worker)
-        if claim is None:
-            return None
-        self._fault("claimed")
-        try:
-            self._check_state(claim.state_id)
-            return self._rewrite(part, claim)
-        except SitemapdError as error:
-            self._postpone(part, str(shard), f"Shard {shard}", error)
-            return None
+        return next(iter(self._rewrite(partition, [shard])), None)
 
-    def _rewrite(self, part: Partition, claim: Claim) -> Wake:
-        started = time.monotonic()
-        events = count_events(claim.log)
+    def _rewrite(self, partition: int, shards: Sequence[int]) -> list[Wake]:
+        """Take shards through the steps together: each asks Redis, or the disk, once for all of them."""
+        part = self.partitions[partition]
+        works: list[_Work] = []
+        for claim in part.claim_each(shards, self.worker):
+            if claim is not None:
+                self._fault("claimed")
+                works.append(_Work(claim))
+        works = self._commit(part, self._each(part, works, self._fold))
+        works = self._each(part, works, partial(self._put, part))
+        if any(work.put for work in works):
+            try:
+                self.output.sync()
+            except SitemapdError as error:
+                for work in works:
+                    self._postpone(part, str(work.claim.id), f"Shard {work.claim.id}", error)
+                return []
+        return self._publish(part, works)
+
+    def _each(self, part: Partition, works: Iterable[_Work], step: Callable[[_Work], None]) -> list[_Work]:
+        """Do a step of each; those that failed are put off, and the others go on."""
+        passed = []
+        for work in works:
+            try:
+                step(work)
+            except SitemapdError as error:
+                self._postpone(part, str(work.claim.id), f"Shard {work.claim.id}", error)
+            else:
+                passed.append(work)
+        return passed
+
+    def _fold(self, work: _Work) -> None:
+        claim = work.claim
+        self._check_state(claim.state_id)
         before = snapshot_of(claim)
         folded = fold_elements(before, claim.log, claim.now)
         rendered = render_shard(self.site, claim.section, folded.snapshot)
-        unchanged = not events and folded.snapshot == before and rendered.moved is None
-        committed = part.commit(
-            claim,
-            self.worker,
-            Commit(
-                snapshot=None if unchanged else rendered.snapshot,
-                size=len(rendered.body),
-                etag=rendered.etag,
-                freed=folded.freed,
-                records=events,
-                purge_at=folded.purge_at,
-                moved=rendered.moved,
-            ),
+        work.events, work.rendered = count_events(claim.log), rendered
+        unchanged = not work.events and folded.snapshot == before and rendered.moved is None
+        work.commit = Commit(
+            snapshot=None if unchanged else rendered.snapshot,
+            size=len(rendered.body),
+            etag=rendered.etag,
+            freed=folded.freed,
+            records=work.events,
+            purge_at=folded.purge_at,
+            moved=rendered.moved,
         )
-        if committed is None:
-            # Someone else has the shard, or our own commit was repeated after a time-out.
-            part.postpone(str(claim.id), self.worker, 0)
-            log.warning(
-                "Shard %d changed hands before it was committed; nothing was written",
-                claim.id,
-                extra={"action": "commit_lost", "site": self.site.name, "shard": claim.id},
-            )
-            return Wake(part.number, ())
-        version = claim.version if unchanged else committed[0]
-        self._fault("committed")
-        first: Wake | None = None
-        if committed[1] is not None:
-            # The new shard's file first: a URL may be listed twice for a moment, and never nowhere.
-            log.info(
-                "Shard %d outgrew a limit and split: part of it is shard %d now",
-                claim.id,
-                committed[1],
-                extra={"action": "shard_split", "site": self.site.name, "shard": claim.id},
-            )
-            first = self.rewrite_shard(part.number, committed[1])
-            for member in first.members if first else ():
-                if member.startswith("i"):
-                    self.publish_index(part.number, int(member[1:]))
-        file, size, wrote = self._put(claim, rendered, version)
-        self._fault("renamed")
-        ok, wake = part.published(
-            claim,
-            self.worker,
-            version,
-            file,
-            rendered.etag,
-            claim.unlink,
-            wrote=wrote,
-            size=size,
-            folded=events,
-        )
-        self._fault("published")
-        if not ok:
-            log.warning(
-                "Shard %d was taken over while it was written; it is rendered once more",
-                claim.id,
-                extra={"action": "shard_superseded", "site": self.site.name, "shard": claim.id},
-            )
-        else:
-            log.info(
-                "Published shard %d with %d URLs after %d events in %.1f ms",
-                claim.id,
-                len(rendered.snapshot.entries),
-                events,
-                (time.monotonic() - started) * 1000,
-                extra={
-                    "action": "shard_published",
-                    "site": self.site.name,
-                    "shard": claim.id,
-                    "file": file,
-                    "version": version,
-                },
-            )
-        return Wake(part.number, (*first.members, *wake.members)) if first else wake
 
-    def _put(self, claim: Claim, rendered: Rendered, version: int) -> tuple[str, int, bool]:
-        """Put the file there; its name ("" for an empty shard), bytes written, whether they are others."""
+    def _commit(self, part: Partition, works: Sequence[_Work]) -> list[_Work]:
+        if not works:
+            return []
+        passed = []
+        found = part.commit_each([(work.claim, work.commit) for work in works], self.worker)
+        for work, committed in zip(works, found, strict=True):
+            if committed is None:
+                # Someone else has the shard, or our own commit was repeated after a time-out.
+                part.postpone(str(work.claim.id), self.worker, 0)
+                log.warning(
+                    "Shard %d changed hands before it was committed; nothing was written",
+                    work.claim.id,
+                    extra={"action": "commit_lost", "site": self.site.name, "shard": work.claim.id},
+                )
+                continue
+            work.version = work.claim.version if work.commit.snapshot is None else committed.version
+            work.split = committed.split
+            self._fault("committed")
+            passed.append(work)
+        return passed
+
+    def _put(self, part: Partition, work: _Work) -> None:
+        """Put the file there, or see that there is none."""
+        claim, rendered = work.claim, work.rendered
+        if work.split is not None:
+            self._put_split(part, work, work.split)
         file = self.site.shard_file(claim.section, claim.number) if rendered.body else ""
         for name in claim.unlink:
             if name != file:
                 self.output.remove(name)
+        size, wrote = 0, False
         if not file:
             if not claim.listed:
                 # A worker that died or came late may have left it there, and nobody else knows of it.
                 self.output.remove(self.site.shard_file(claim.section, claim.number))
-            return "", 0, False
-        certain = (
-            rendered.etag == claim.published_etag
-            and file == claim.file
-            and claim.version == claim.published_version
-            and not claim.check
+        elif (
+            rendered.etag != claim.published_etag
+            or file != claim.file
+            or claim.version != claim.published_version
+            or claim.check
+        ):
+            data = gzip_bytes(rendered.body) if self.site.gzip else rendered.body
+            work.put = True
+            wrote = self.output.put(file, data, self.worker)
+            size = len(data) if wrote else 0
+        work.file = Published(work.version, file, rendered.etag, wrote, size, work.events)
+        self._fault("renamed")
+
+    def _put_split(self, part: Partition, work: _Work, shard: int) -> None:
+        # The new shard's file first: a URL may be listed twice for a moment, and never nowhere.
+        log.info(
+            "Shard %d outgrew a limit and split: part of it is shard %d now",
+            work.claim.id,
+            shard,
+            extra={"action": "shard_split", "site": self.site.name, "shard": work.claim.id},
         )
-        if certain:
-            return file, 0, False
-        data = gzip_bytes(rendered.body) if self.site.gzip else rendered.body
-        wrote = self.output.put(file, data, self.worker)
-        return file, len(data) if wrote else 0, wrote
+        wake = self.rewrite_shard(part.number, shard)
+        work.woken = wake.members if wake else ()
+        for member in work.woken:
+            if member.startswith("i"):
+                self.publish_index(part.number, int(member[1:]))
+
+    def _publish(self, part: Partition, works: Sequence[_Work]) -> list[Wake]:
+        if not works:
+            return []
+        wakes = []
+        found = part.published_each([(work.claim, work.file) for work in works], self.worker)
+        for work, (ok, wake) in zip(works, found, strict=True):
+            self._fault("published")
+            self._tell(work, ok=ok)
+            wakes.append(Wake(part.number, (*work.woken, *wake.members)))
+        return wakes
+
+    def _tell(self, work: _Work, *, ok: bool) -> None:
+        shard = work.claim.id
+        if not ok:
+            log.warning(
+                "Shard %d was taken over while it was written; it is rendered once more",
+                shard,
+                extra={"action": "shard_superseded", "site": self.site.name, "shard": shard},
+            )
+            return
+        log.info(
+            "Published shard %d with %d URLs after %d events in %.1f ms",
+            shard,
+            len(work.rendered.snapshot.entries),
+            work.events,
+            (time.monotonic() - work.started) * 1000,
+            extra={
+                "action": "shard_published",
+                "site": self.site.name,
+                "shard": shard,
+                "file": work.file.name,
+                "version": work.version,
+            },
+        )
 
     def publish_index(self, partition: int, number: int) -> Wake | None:
         """Render and publish one index file; as `rewrite_shard`, for an index file."""
@@ -250,6 +307,7 @@ class SitePublisher:
             self._check_state(claim.state_id)
             if body:
                 wrote = self.output.put(name, body, self.worker)
+                self.output.sync()
             else:
                 self.output.remove(name)
         except SitemapdError as error:
