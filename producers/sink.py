@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -79,6 +79,27 @@ class EventSink:
                 sent += prepared.events
             self._wake(stream.settle())
         return sent
+
+    def send_pieces(self, pieces: Iterable[Iterable[Event]]) -> Generator[int, None, None]:
+        """As `send` in bulk, of pieces that are remembered one by one: for each, how many events it had.
+
+        That is given once the piece is stored, and the next one is asked for and begun before: so at most
+        two are held.
+        """
+        with self.store.stream() as stream:
+            last: tuple[int, int] | None = None
+            for piece in pieces:
+                count = 0
+                for prepared in self.store.prepare(piece):
+                    self._wake(stream.send(prepared, delay_ms=BULK_DELAY_MS))
+                    count += prepared.events
+                if last is not None:
+                    self._wake(stream.settle(last[0]))
+                    yield last[1]
+                last = stream.sent, count
+            if last is not None:
+                self._wake(stream.settle())
+                yield last[1]
 
     def push(self, items: Sequence[Any], *, source: str | None = None, bulk: bool = False) -> Outcome:
         """Check decoded wire events (`sitemap_store.wire`) and append those that keep the rules.

@@ -74,7 +74,7 @@ class AppendStream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, Exception) and not isinstance(error, Unavailable):
+        if isinstance(error, Exception | GeneratorExit) and not isinstance(error, Unavailable):
             # Whoever failed to make the next append may do it all over: not before this is done.
             with suppress(Unavailable):  # the first error is the one to tell of
                 self.settle()
@@ -105,10 +105,10 @@ class AppendStream:
                 wakes += self._answer()
         return wakes
 
-    def settle(self) -> list[Wake]:
-        """Wait until all that was sent is stored; returns as `send` does."""
+    def settle(self, count: int | None = None) -> list[Wake]:
+        """Wait until all that was sent, or the first `count` of it, is stored; returns as `send` does."""
         wakes: list[Wake] = []
-        while self._under_way:
+        while self.answered < (self.sent if count is None else count):
             wakes += self._answer()
         return wakes
 

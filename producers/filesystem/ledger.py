@@ -6,13 +6,13 @@ of them does. So events come from comparing who speaks for a URL before and afte
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from contextlib import closing
 from typing import Final, NamedTuple
 
 from producers.filesystem.cache import Cache, Row
 from producers.filesystem.comparison import Comparison
-from producers.filesystem.sender import Sender
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble, shown
 from producers.sink import EventSink
@@ -24,7 +24,7 @@ from sitemap_store.wire import canonical
 BULK: Final = 200
 """Events from which on the workers are better woken a little later."""
 CHUNK: Final = 2000
-"""Events that are sent, or deletes that are sent and forgotten, at a time."""
+"""Deletes that are sent and forgotten, or shared URLs that are sent, at a time."""
 MANY: Final = 100
 """Deletes up to which a scan is believed whatever share of the URLs they are."""
 TOLD: Final = 100
@@ -99,16 +99,19 @@ class Ledger:
         of one piece are sent, the next one is asked for; it is remembered once they are stored.
         """
         self.comparison.find_all()
-        files = 0
-        last: Sequence[Row] = ()
-        with Sender(self._send_bulk) as sender:
+        files = sent = 0
+        begun: deque[Sequence[Row]] = deque()
+
+        def events() -> Iterator[list[Event]]:
             for rows in pieces:
-                sender.put([self._there(row) for row in rows if row.live])
-                self.remember(last)
-                last = rows
-                files += len(rows)
-            sent = sender.finish()
-        self.remember(last)
+                begun.append(rows)
+                yield [self._there(row) for row in rows if row.live]
+
+        with closing(self._publisher.send_pieces(events())) as stored:
+            for count in stored:
+                rows = begun.popleft()
+                self.remember(rows)
+                files, sent = files + len(rows), sent + count
         return files, Reconciled(0, sent - self._settle_shared(), 0, 0)
 
     def _settle_shared(self) -> int:
@@ -117,7 +120,7 @@ class Ledger:
         self._tell_shared(shared[:TOLD])
         for place in range(0, len(shared), CHUNK):
             mapped = [self._cache.mapped(loc) for loc in shared[place : place + CHUNK]]
-            self._send_bulk([self._there(rows[0]) for rows in mapped])
+            self._publisher.send([self._there(rows[0]) for rows in mapped], bulk=True)
             others += sum(len(rows) - 1 for rows in mapped)
         return others
 
@@ -149,10 +152,10 @@ class Ledger:
                 deletes = comparison.surplus_count()
                 if not accept and self._too_many(deletes, listed):
                     raise _TooMany
-                sent = self._send(self._differences(deletes=True))
+                sent = self._publisher.send(self._differences(deletes=True), bulk=True)
         except _TooMany:
             held, deletes = deletes, 0
-            sent = self._send(self._differences(deletes=False))
+            sent = self._publisher.send(self._differences(deletes=False), bulk=True)
         comparison.find_all()
         comparison.unload()
         return Reconciled(listed, sent - deletes, deletes, held)
@@ -177,16 +180,6 @@ class Ledger:
             row, entry = self._cache.mapped(loc)[0], comparison.listed(loc)
             if entry is None or self._differs(row, entry):
                 yield self._there(row)
-
-    def _send(self, events: Iterator[Event]) -> int:
-        """Send a stream: while Redis takes some events, the next ones are read from the cache."""
-        with Sender(self._send_bulk) as sender:
-            while batch := list(islice(events, CHUNK)):
-                sender.put(batch)
-            return sender.finish()
-
-    def _send_bulk(self, events: Sequence[Event]) -> int:
-        return self._publisher.send(events, bulk=True)
 
     def _warm(self) -> None:
         def kept() -> Iterator[tuple[str, int, bytes, bytes]]:

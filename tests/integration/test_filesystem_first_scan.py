@@ -21,6 +21,9 @@ from producers.filesystem.session import Session
 from sitemap_store.entries import Entry
 from sitemap_store.errors import Unavailable
 from sitemap_store.events import Event
+from sitemap_store.prepare import Prepared
+from sitemap_store.state import Wake
+from sitemap_store.stream import AppendStream
 from tests.integration.filesystem_world import BASE, World, until
 
 NAMES: Final = [b"a.html", b"a.md", b"index.html", b"index.md", b"ma\xf1a.html", "é b.md".encode(), b"x.txt"]
@@ -128,13 +131,13 @@ def test_what_redis_did_not_take_is_sent_again(world: World, monkeypatch: pytest
     """Nothing is remembered before it is stored, and the failure is the one that it always was."""
     for number in range(12):
         world.write(f"{number}/a.html")
-    send, put, failed = world.publisher.send, Cache.put, threading.Event()
+    send, put, failed = AppendStream.send, Cache.put, threading.Event()
 
-    def fails(events: Any, *, bulk: bool = False) -> int:
+    def fails(stream: AppendStream, prepared: Prepared, *, delay_ms: int = 0) -> list[Wake]:
         if len(world.events_of("3/a.html")) == 1 and not failed.is_set():
             failed.set()
             raise Unavailable(what="redis", detail="it is away")
-        return send(events, bulk=bulk)
+        return send(stream, prepared, delay_ms=delay_ms)
 
     def checked(cache: Cache, rows: Iterable[Row]) -> None:
         several = list(rows)
@@ -142,7 +145,7 @@ def test_what_redis_did_not_take_is_sent_again(world: World, monkeypatch: pytest
         assert failed.is_set() or stored.issuperset(row.loc for row in several)
         put(cache, several)
 
-    monkeypatch.setattr(world.publisher, "send", fails)
+    monkeypatch.setattr(AppendStream, "send", fails)
     monkeypatch.setattr(Cache, "put", checked)
     watcher = world.watch(ready=False)
     until(failed.is_set)
@@ -170,23 +173,22 @@ def test_a_full_disk_is_one_sentence_and_tried_again(world: World, monkeypatch: 
     world.settle()
 
 
-def test_a_stop_in_the_middle_ends_the_threads(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_in_the_middle_ends_the_scan(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was not sent is sent after the next start."""
     for number in range(40):
         world.write(f"{number}/a.html")
-    send = world.publisher.send
+    send = AppendStream.send
 
-    def slow(events: Any, *, bulk: bool = False) -> int:
+    def slow(stream: AppendStream, prepared: Prepared, *, delay_ms: int = 0) -> list[Wake]:
         time.sleep(0.1)
-        return send(events, bulk=bulk)
+        return send(stream, prepared, delay_ms=delay_ms)
 
     with monkeypatch.context() as patch:
-        patch.setattr(world.publisher, "send", slow)
+        patch.setattr(AppendStream, "send", slow)
         watcher = world.watch(ready=False)
         until(world.sent)
         assert watcher.stop()
         assert not watcher.ready.is_set()
-    assert not any(thread.name.startswith("send") for thread in threading.enumerate())
     assert len(world.urls()) < 40
     world.watch()
     world.settle()
