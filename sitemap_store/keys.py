@@ -189,9 +189,9 @@ KEYS: Final = (
     Key(
         "stream:<id>",
         "string",
-        "the place of the last append of a producer's stream, so that none counts twice",
+        "the place of a producer's last append that was sent ahead, so that none undoes a later one",
         "append",
-        "the streams of the last 10 minutes",
+        "the streams of the last minute",
     ),
     Key(
         "once:<digest>",

@@ -5,8 +5,9 @@ one by one, each of the two waits for the other half of the time. A thread does 
 interpreter's lock at each answer, for which it waits longer than for Redis.
 
 When a connection breaks, what was under way on it is sent again on another, and the server may still come
-to the first. So each append carries its place in the stream, and the script passes over one that comes
-twice, or after a later one.
+to the first. So an append that is sent ahead carries its place in the stream, and the script passes over one
+that comes twice, or after a later one. One that is sent alone needs none: the server comes to it before what
+is sent after the answer to its repetition.
 """
 
 from __future__ import annotations
@@ -63,10 +64,11 @@ class AppendStream:
         self._connection: Any = None  # redis-py's connections are not typed
         self._under_way: deque[_Sent] = deque()
         self._left = left
+        self._follows = True
         try:
             self._place = left.pop()
         except IndexError:
-            self._place = Place()
+            self._place, self._follows = Place(), False
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +96,8 @@ class AppendStream:
         """
         wakes: list[Wake] = []
         for number, packed in prepared.packed:
-            each = _Sent(self._partitions[number], packed, delay_ms, self._place.next())
+            place = self._place.next() if self._follows or self._under_way else ""
+            each = _Sent(self._partitions[number], packed, delay_ms, place)
             self._under_way.append(each)
             self.sent += 1
             try:

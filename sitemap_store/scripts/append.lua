@@ -7,7 +7,7 @@
 --       10 "1" when there are urgent deletes among them, 11 "id n" for the n-th append of a stream, or "",
 --       12… for each section its digests end to end, and its records as lines in the same order
 -- Returns the shards for which a job must be enqueued now.
-local STREAM_S = 600
+local STREAM_S = 60
 local now = clock(ARGV[1])
 local min_interval, shard_size, index_size = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local partitions, p, delay = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sitemap_store.errors import Unavailable
 from sitemap_store.events import Event
-from sitemap_store.prepare import Packed
 from sitemap_store.site import Site
+from sitemap_store.state import Partition
 from sitemap_store.stream import AHEAD, AppendStream, Place
 from tests.integration.store_world import add, consistent, delete, fields, settled
 from tests.published import published
@@ -47,10 +47,10 @@ def give(world: World, stream: AppendStream, events: Sequence[Event]) -> None:
 
 
 def give_each(world: World, stream: AppendStream, *paths: str) -> None:
-    """Add URLs, each in an append of its own, and wait for the answers."""
+    """Add URLs, each in an append of its own, and wait for each answer."""
     for path in paths:
         give(world, stream, [add(path)])
-    settle(world, stream)
+        settle(world, stream)
 
 
 def settle(world: World, stream: AppendStream) -> None:
@@ -168,26 +168,48 @@ def test_a_failed_producer_begins_anew_after_what_it_sent(make_world: MakeWorld)
     assert stream.answered == 2
 
 
-def test_what_a_lost_server_still_does_is_overtaken(any_redis: RedisServer, make_world: MakeWorld) -> None:
+def test_what_a_lost_server_still_does_is_overtaken(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The next stream goes on from the place of one that ended without answers; other places are over."""
-    world = make_world(make_site())
-    lost: list[tuple[Packed, str]] = []
+    world = make_world(make_site(shard_size=100))
+    world.store.append([add("first")])
     (partition,) = world.store.partitions
-    any_redis.stop()
-    try:
-        with world.store.stream() as stream, pytest.raises(Unavailable):
-            give_each(world, stream, "old")
-        lost = [(each.packed, each.place) for each in stream._under_way]
-    finally:
-        any_redis.start()
+
+    def away(*_args: object, **_options: object) -> None:
+        raise Unavailable(what="Redis", detail="is away")
+
     with world.store.stream() as stream:
-        give_each(world, stream, "new")
-    for packed, place in lost:
-        assert partition.append(packed, place=place).members == ()
+        with held_up(world.client):
+            give(world, stream, [add("a")])
+            give(world, stream, [add("b")])
+            stream._connection.disconnect()
+        with monkeypatch.context() as patch:
+            patch.setattr(Partition, "append", away)
+            with pytest.raises(Unavailable):
+                settle(world, stream)
+    (_, late) = stream._under_way
     with world.store.stream() as stream:
-        give_each(world, stream, "other")
-    assert len(list(world.client.scan_iter("*:stream:*"))) == 2
-    settled(world, "new", "other")
+        give_each(world, stream, "a")
+        give(world, stream, [delete("b")])
+        settle(world, stream)
+    assert partition.append(late.packed, place=late.place).members == ()
+    assert world.store._left == []
+    settled(world, "first", "a")
+
+
+def test_an_append_alone_leaves_no_key(make_world: MakeWorld) -> None:
+    """Single events come thousands a second: a key for each would fill the memory."""
+    world = make_world(make_site(shard_size=100))
+    with world.store.stream() as stream:
+        give_each(world, stream, "a", "b")
+    assert list(world.client.scan_iter("*:stream:*")) == []
+    with world.store.stream() as stream:
+        give(world, stream, [add("c")])
+        give_each(world, stream, "d")
+    (key,) = world.client.scan_iter("*:stream:*")
+    assert isinstance(key, bytes)
+    assert 0 < world.client.ttl(key) <= 60
 
 
 def test_an_error_leaves_the_connections_clean(make_world: MakeWorld) -> None:

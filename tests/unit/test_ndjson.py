@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from producers import ndjson
-from producers.ndjson import BLOCK, DEPTH_MAX, LINE_MAX, decode, decode_many, read_lines
+from producers.ndjson import BLOCK, DEPTH_MAX, LINE_MAX, decode, decode_many, more_waits, read_lines
 from sitemap_store.errors import Refused
 
 PLAIN = b'{"op":"add","loc":"https://example.com/a"}'
@@ -118,3 +119,17 @@ def test_nesting_is_bounded() -> None:
     (refused,) = decode_many([b"[" * 100_000])
     assert isinstance(refused, Refused)
     assert str(DEPTH_MAX) in refused.detail
+
+
+def test_more_waits_when_reading_would_not_block() -> None:
+    """Bytes that wait, and the end, count as more; an open pipe with nothing in it does not."""
+    assert more_waits(io.BytesIO(b""))
+    reader, writer = os.pipe()
+    with open(reader, "rb") as stream:
+        assert not more_waits(stream)
+        os.write(writer, PLAIN + b"\n" + PLAIN)
+        assert more_waits(stream)
+        assert len(next(read_lines(stream)).items) == 1
+        assert not more_waits(stream)
+        os.close(writer)
+        assert more_waits(stream)
