@@ -14,7 +14,7 @@ import threading
 import time
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from email.utils import formatdate
 from gzip import BadGzipFile, GzipFile
 from hashlib import blake2b
@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from sitemap_store.compression import gzip_bytes
 from sitemap_store.errors import SitemapdError
@@ -54,16 +55,15 @@ class Files:
             return missing()
         try:
             opened = self.folder.open(name)
-            if opened is None:
-                return missing()
-            etag = self._etag(name, opened)
-        except (SitemapdError, OSError):
-            return PlainTextResponse(
-                "The file can't be read now.\n", 503, headers={**HEADERS, "Retry-After": "5"}
-            )
+        except SitemapdError:
+            return _unreadable()
+        if opened is None:
+            return missing()
         keep = False
         try:
-            response, keep = self._respond(request, name, opened, etag)
+            response, keep = self._respond(request, name, opened, self._etag(name, opened))
+        except OSError:
+            return _unreadable()
         finally:
             if not keep:
                 opened.file.close()
@@ -116,7 +116,7 @@ class Files:
             headers["Content-Encoding"] = "gzip"
             if opened.size <= WHOLE:
                 return Response(gzip_bytes(opened.file.read(opened.size)), headers=headers), False
-            return StreamingResponse(_compressed(opened.file), headers=headers), True
+            return _Streamed(_compressed(opened.file), opened.file, headers), True
         part = ranged or Span(0, opened.size - 1)
         length = part.last - part.first + 1
         headers["Content-Length"] = str(length)
@@ -124,7 +124,7 @@ class Files:
         if length <= WHOLE:
             body = opened.file.read(length)
             return _partial(Response(body, headers=headers), ranged, opened.size), False
-        stream = StreamingResponse(_pieces(opened.file, length), headers=headers)
+        stream = _Streamed(_pieces(opened.file, length), opened.file, headers)
         return _partial(stream, ranged, opened.size), True
 
     def _etag(self, name: str, opened: OpenFile) -> str:
@@ -140,6 +140,24 @@ class Files:
             if len(self._etags) > REMEMBERED:
                 self._etags.popitem(last=False)
         return etag
+
+
+class _Streamed(StreamingResponse):
+    """An answer that reads a file as it goes, and closes it when the client left before its first byte too."""
+
+    def __init__(self, pieces: Iterator[bytes], file: BinaryIO, headers: Mapping[str, str]) -> None:
+        super().__init__(pieces, headers=headers)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()
+
+
+def _unreadable() -> Response:
+    return PlainTextResponse("The file can't be read now.\n", 503, headers={**HEADERS, "Retry-After": "5"})
 
 
 def missing() -> Response:
@@ -172,16 +190,14 @@ def _digest_of(file: BinaryIO | GzipFile) -> str:
 
 
 def _pieces(file: BinaryIO, length: int) -> Iterator[bytes]:
-    with file:
-        while length > 0 and (piece := file.read(min(PIECE, length))):
-            length -= len(piece)
-            yield piece
+    while length > 0 and (piece := file.read(min(PIECE, length))):
+        length -= len(piece)
+        yield piece
 
 
 def _compressed(file: BinaryIO) -> Iterator[bytes]:
     squeeze = zlib.compressobj(6, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
-    with file:
-        while piece := file.read(PIECE):
-            if packed := squeeze.compress(piece):
-                yield packed
-        yield squeeze.flush()
+    while piece := file.read(PIECE):
+        if packed := squeeze.compress(piece):
+            yield packed
+    yield squeeze.flush()
