@@ -143,7 +143,7 @@ class Files:
 
 
 class _Streamed(StreamingResponse):
-    """An answer that reads a file as it goes, and closes it when the client left before its first byte too."""
+    """An answer that reads a file as it goes, and closes it even if the client left before its first byte."""
 
     def __init__(self, pieces: Iterator[bytes], file: BinaryIO, headers: Mapping[str, str]) -> None:
         super().__init__(pieces, headers=headers)
