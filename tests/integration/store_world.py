@@ -93,7 +93,7 @@ def once_at(world: World, point: str, action: Callable[[], None]) -> None:
     world.fault = fault
 
 
-def work_until_crash(world: World, point: str, nth: int) -> bool:
+def work_until_crash(world: World, point: str, nth: int, doing: Callable[[World], object] = work) -> bool:
     """Work until a point is reached for the nth time, and die there; whether it was."""
     reached = 0
 
@@ -105,7 +105,7 @@ def work_until_crash(world: World, point: str, nth: int) -> bool:
 
     world.fault = fault
     try:
-        work(world)
+        doing(world)
     except Crash:
         return True
     return False

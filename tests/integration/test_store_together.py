@@ -11,9 +11,9 @@ from sitemap_store.errors import Unavailable
 from sitemap_store.output import Folder
 from sitemap_store.site import Site
 from sitemap_store.state import Partition, Published
-from tests.integration.store_world import POINTS, add, delete, push, scores, settled
+from tests.integration.store_world import POINTS, add, delete, push, scores, settled, work_until_crash
 from tests.published import published, shard_files
-from tests.world import BASE, Crash, World, make_site
+from tests.world import BASE, World, make_site
 
 MakeWorld = Callable[[Site], World]
 SHARDS = 5
@@ -85,17 +85,11 @@ def test_large_shards_are_not_held_in_memory_together(
 def test_a_crash_between_any_two_of_them_loses_nothing(make_world: MakeWorld, point: str, nth: int) -> None:
     """Whatever of them is done, the rest is done again."""
     world, shards = several(make_world)
-    reached = 0
 
-    def fault(name: str) -> None:
-        nonlocal reached
-        reached += name == point
-        if name == point and reached == nth:
-            raise Crash(point)
-
-    world.fault = fault
-    with pytest.raises(Crash):
+    def job(world: World) -> None:
         world.worker("w1").rewrite_shards(0, shards)
+
+    assert work_until_crash(world, point, nth, job)
     world.fault = lambda _: None
     assert scores(world, "shards").keys() == {str(shard) for shard in shards}
     world.release("w1")
