@@ -158,6 +158,11 @@ class Partition:
         args = self._append_args(packed, delay_ms, place)
         return self._scripts.call("append", self.prefix, self._clock(), *args)
 
+    def overtake(self, stream: str) -> None:
+        """Have appends of a stream that are still under way do nothing."""
+        with translated():
+            self.client.set(f"{self.prefix}:stream:{stream}", 2**52, ex=60)
+
     def appended(self, answer: Iterable[bytes]) -> Wake:
         """What `append` returns, from Redis' answer to `append_call`."""
         return self._wake(answer)

@@ -32,13 +32,13 @@ class Place:
     """What tells the appends of one stream, or of several that follow each other, apart."""
 
     def __init__(self) -> None:
-        self._id = token_hex(8)
+        self.id = token_hex(8)
         self._last = 0
 
     def next(self) -> str:
         """The place of the next append."""
         self._last += 1
-        return f"{self._id} {self._last}"
+        return f"{self.id} {self._last}"
 
 
 class _Sent(NamedTuple):
@@ -138,10 +138,14 @@ class AppendStream:
         The server may have taken some of it already, or lost the script.
         """
         self._let_go()
+        # First the old connection's are overtaken: one in between would count before an earlier one.
+        for partition in {each.partition for each in self._under_way if each.place}:
+            partition.overtake(self._place.id)
+        self._place, self._follows = Place(), True
         wakes: list[Wake] = []
         while self._under_way:
-            partition, packed, delay_ms, place = self._under_way[0]
-            wakes += _due(partition.append(packed, delay_ms=delay_ms, place=place))
+            partition, packed, delay_ms, _ = self._under_way[0]
+            wakes += _due(partition.append(packed, delay_ms=delay_ms, place=self._place.next()))
             self._under_way.popleft()
         return wakes
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Thread
+from typing import Any
 
 import pytest
 import redis
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from sitemap_store.errors import Unavailable
 from sitemap_store.events import Event
 from sitemap_store.site import Site
-from sitemap_store.state import Partition
+from sitemap_store.state import Partition, Wake
 from sitemap_store.stream import AHEAD, AppendStream, Place
 from tests.integration.store_world import add, consistent, delete, fields, settled
 from tests.published import published
@@ -196,6 +197,33 @@ def test_what_a_lost_server_still_does_is_overtaken(
     assert partition.append(late.packed, place=late.place).members == ()
     assert world.store._left == []
     settled(world, "first", "a")
+
+
+def test_what_was_left_on_a_connection_can_t_come_in_between(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once its script is there again, the server may find the later append first: the order is kept."""
+    world = make_world(make_site(shard_size=100))
+    world.store.append([add("first")])
+    append, late = Partition.append, False
+
+    def overtaken(part: Partition, packed: Any, *, delay_ms: int = 0, place: str = "") -> Wake:
+        nonlocal late
+        if not late:
+            late = True
+            append(part, left.packed, place=left.place)  # the server comes to the old connection's now
+        return append(part, packed, delay_ms=delay_ms, place=place)
+
+    with world.store.stream() as stream:
+        with held_up(world.client):
+            give(world, stream, [add("a")])
+            give(world, stream, [delete("a")])
+            stream._connection.disconnect()
+        (_, left) = stream._under_way
+        monkeypatch.setattr(Partition, "append", overtaken)
+        settle(world, stream)
+    assert late
+    settled(world, "first")
 
 
 def test_an_append_alone_leaves_no_key(make_world: MakeWorld) -> None:
