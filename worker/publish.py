@@ -21,7 +21,6 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -31,9 +30,10 @@ from sitemap_store.events import count_events
 from sitemap_store.fold import fold_elements
 from sitemap_store.render import index
 from sitemap_store.site import Site, index_file
-from sitemap_store.state import Claim, Commit, Partition, Published, Wake, snapshot_of
+from sitemap_store.state import Commit, Partition, Published, Wake, snapshot_of
 from worker.elements import Elements
-from worker.shard import Rendered, render_shard
+from worker.shard import render_shard
+from worker.work import Work, tell
 
 log = logging.getLogger(__name__)
 
@@ -60,22 +60,6 @@ class Output(Protocol):
 
     def marker(self) -> str | None:
         """The id of the state that the published tree belongs to."""
-
-
-@dataclass(slots=True)
-class _Work:
-    """A claimed shard on its way; each step adds what the later ones need."""
-
-    claim: Claim
-    started: float = field(default_factory=time.monotonic)
-    events: int = 0
-    rendered: Rendered = field(init=False)
-    commit: Commit = field(init=False)
-    version: int = 0
-    split: int | None = None
-    woken: tuple[str, ...] = ()
-    put: bool = False
-    file: Published = field(init=False)
 
 
 class WrongState(SitemapdError):
@@ -149,11 +133,11 @@ class SitePublisher:
     def _rewrite(self, partition: int, shards: Sequence[int]) -> list[Wake]:
         """Take shards through the steps together: each asks Redis, or the disk, once for all of them."""
         part = self.partitions[partition]
-        works: list[_Work] = []
+        works: list[Work] = []
         for claim in part.claim_each(shards, self.worker):
             if claim is not None:
                 self._fault("claimed")
-                works.append(_Work(claim))
+                works.append(Work(claim))
         works = self._commit(part, self._each(part, works, self._fold))
         works = self._each(part, works, partial(self._put, part))
         if any(work.put for work in works):
@@ -165,7 +149,7 @@ class SitePublisher:
                 return []
         return self._publish(part, works)
 
-    def _each(self, part: Partition, works: Iterable[_Work], step: Callable[[_Work], None]) -> list[_Work]:
+    def _each(self, part: Partition, works: Iterable[Work], step: Callable[[Work], None]) -> list[Work]:
         """Do a step of each; those that failed are put off, and the others go on."""
         passed = []
         for work in works:
@@ -177,7 +161,7 @@ class SitePublisher:
                 passed.append(work)
         return passed
 
-    def _fold(self, work: _Work) -> None:
+    def _fold(self, work: Work) -> None:
         claim = work.claim
         self._check_state(claim.state_id)
         before = snapshot_of(claim)
@@ -195,7 +179,7 @@ class SitePublisher:
             moved=rendered.moved,
         )
 
-    def _commit(self, part: Partition, works: Sequence[_Work]) -> list[_Work]:
+    def _commit(self, part: Partition, works: Sequence[Work]) -> list[Work]:
         if not works:
             return []
         passed = []
@@ -216,7 +200,7 @@ class SitePublisher:
             passed.append(work)
         return passed
 
-    def _put(self, part: Partition, work: _Work) -> None:
+    def _put(self, part: Partition, work: Work) -> None:
         """Put the file there, or see that there is none."""
         claim, rendered = work.claim, work.rendered
         if work.split is not None:
@@ -243,7 +227,7 @@ class SitePublisher:
         work.file = Published(work.version, file, rendered.etag, wrote, size, work.events)
         self._fault("renamed")
 
-    def _put_split(self, part: Partition, work: _Work, shard: int) -> None:
+    def _put_split(self, part: Partition, work: Work, shard: int) -> None:
         # The new shard's file first: a URL may be listed twice for a moment, and never nowhere.
         log.info(
             "Shard %d outgrew a limit and split: part of it is shard %d now",
@@ -257,40 +241,16 @@ class SitePublisher:
             if member.startswith("i"):
                 self.publish_index(part.number, int(member[1:]))
 
-    def _publish(self, part: Partition, works: Sequence[_Work]) -> list[Wake]:
+    def _publish(self, part: Partition, works: Sequence[Work]) -> list[Wake]:
         if not works:
             return []
         wakes = []
         found = part.published_each([(work.claim, work.file) for work in works], self.worker)
         for work, (ok, wake) in zip(works, found, strict=True):
             self._fault("published")
-            self._tell(work, ok=ok)
+            tell(work, self.site.name, ok=ok)
             wakes.append(Wake(part.number, (*work.woken, *wake.members)))
         return wakes
-
-    def _tell(self, work: _Work, *, ok: bool) -> None:
-        shard = work.claim.id
-        if not ok:
-            log.warning(
-                "Shard %d was taken over while it was written; it is rendered once more",
-                shard,
-                extra={"action": "shard_superseded", "site": self.site.name, "shard": shard},
-            )
-            return
-        log.info(
-            "Published shard %d with %d URLs after %d events in %.1f ms",
-            shard,
-            len(work.rendered.snapshot.entries),
-            work.events,
-            (time.monotonic() - work.started) * 1000,
-            extra={
-                "action": "shard_published",
-                "site": self.site.name,
-                "shard": shard,
-                "file": work.file.name,
-                "version": work.version,
-            },
-        )
 
     def publish_index(self, partition: int, number: int) -> Wake | None:
         """Render and publish one index file; as `rewrite_shard`, for an index file."""

@@ -114,7 +114,7 @@ class Lines:
     def _write(self) -> None:
         if not self._files:
             for _ in range(PARTS):
-                self._files.append(tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n"))  # noqa: SIM115, `close` does it
+                self._files.append(tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n"))  # noqa: SIM115 - `close` does it
         for file, lines in zip(self._files, self._waiting, strict=True):
             if lines:
                 file.write("\n".join(lines) + "\n")

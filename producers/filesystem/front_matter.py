@@ -24,7 +24,7 @@ class FrontMatterError(SitemapdError):
 class PlainDates(yaml.CSafeLoader):
     """YAML whose dates stay text: PyYAML raises on 0000-00-00 and shifts others."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012, a class attribute of PyYAML's own
+    yaml_implicit_resolvers = {  # noqa: RUF012 - a class attribute of PyYAML's own
         first: [(tag, form) for tag, form in known if tag != "tag:yaml.org,2002:timestamp"]
         for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }

@@ -12,6 +12,8 @@ has passed:
 3. Is a reconcile due: after a full scan, after Redis was away, or when it came up with another
    state? The rows are compared with what the state holds of this source; the difference is sent.
 4. Ripe paths are looked at and what changed is sent; so is what comes or goes by its own dates.
+
+A little longer than most modules: it is one loop, and what its steps share is one object's state.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from sitemap_store.errors import Unavailable
 from sitemap_store.output import Folder
 from sitemap_store.site import Site
-from sitemap_store.state import Partition, Published
+from sitemap_store.state import Claim, Partition, Published, Wake
 from tests.integration.store_world import POINTS, add, delete, push, scores, settled, work_until_crash
 from tests.published import published, shard_files
 from tests.world import BASE, World, make_site
@@ -50,10 +50,10 @@ def test_files_are_on_the_disk_before_their_marks(
         sync(folder)
 
     def noted_mark(
-        part: Partition, files: list[tuple[object, Published]], worker: str
-    ) -> list[tuple[bool, object]]:
+        part: Partition, files: Sequence[tuple[Claim, Published]], worker: str
+    ) -> list[tuple[bool, Wake]]:
         steps.append(f"mark {len(files)}")
-        return mark(part, files, worker)  # type: ignore[arg-type, return-value]
+        return mark(part, files, worker)
 
     monkeypatch.setattr(Folder, "put", noted_put)
     monkeypatch.setattr(Folder, "sync", noted_sync)
