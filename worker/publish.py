@@ -13,6 +13,8 @@ Order, so that a crash between any two steps loses nothing and a reader sees who
 A crash after 3 leaves the version ahead of the published one, and the shard due: it is rendered again
 from the snapshot. One that loses its lease between 3 and 5 is told so at 5, and the shard is rendered
 once more (`check`), so late bytes never stay.
+
+A little longer than most modules: the steps stand or fall by their order, so they stand together.
 """
 
 from __future__ import annotations
@@ -145,7 +147,7 @@ class SitePublisher:
                 self.output.sync()
             except SitemapdError as error:
                 for work in works:
-                    self._postpone(part, str(work.claim.id), f"Shard {work.claim.id}", error)
+                    self._put_off(part, work, error)
                 return []
         return self._publish(part, works)
 
@@ -156,7 +158,7 @@ class SitePublisher:
             try:
                 step(work)
             except SitemapdError as error:
-                self._postpone(part, str(work.claim.id), f"Shard {work.claim.id}", error)
+                self._put_off(part, work, error)
             else:
                 passed.append(work)
         return passed
@@ -297,6 +299,9 @@ class SitePublisher:
                     f"{self.site.name}: run `sitemapd restore` to take them back, or "
                     "`sitemapd restore --discard` when they may go"
                 )
+
+    def _put_off(self, part: Partition, work: Work, error: SitemapdError) -> None:
+        self._postpone(part, str(work.claim.id), f"Shard {work.claim.id}", error)
 
     def _postpone(self, part: Partition, member: str, what: str, error: SitemapdError) -> None:
         part.postpone(member, self.worker, RETRY_MS)
