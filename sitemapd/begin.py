@@ -15,7 +15,11 @@ from sitemapd.build import Parts, check_redis
 log = logging.getLogger(__name__)
 
 
-def begin(parts: Parts) -> None:
+Configs = dict[str, list[int]]
+"""Each site's settings by their number, in each of its partitions."""
+
+
+def begin(parts: Parts) -> Configs:
     """Check everything and tie each site's state to its output. Raises BadSetting or Unavailable."""
     if not parts.sites:
         raise BadSetting(setting="sites", detail="no site is configured.", hint="Add one under [sites.NAME].")
@@ -23,11 +27,10 @@ def begin(parts: Parts) -> None:
         parts.folder(name).prepare()
     for warning in check_redis(parts):
         log.warning("%s", warning, extra={"action": "redis_settings"})
-    for name in parts.sites:
-        _begin_site(parts, name)
+    return {name: _begin_site(parts, name) for name in parts.sites}
 
 
-def _begin_site(parts: Parts, name: str) -> None:
+def _begin_site(parts: Parts, name: str) -> list[int]:
     folder, store = parts.folder(name), parts.store(name)
     _check_partitions(store)
     ids = {partition.state_id() for partition in store.partitions}
@@ -55,15 +58,16 @@ def _begin_site(parts: Parts, name: str) -> None:
         )
     if verdict is not Verdict.GO:
         adopt(parts, name, state_id or secrets.token_hex(8))
-    looks = {partition.remembered("looks") for partition in store.partitions}
+    # Each file keeps the number of the settings that it was published with: what a crash leaves out here, the
+    # scrubber finds.
+    changed = [partition.configure() for partition in store.partitions]
     if verdict is Verdict.REPUBLISH:
-        _recheck(store, f"The output {folder.path} was emptied or replaced", files)
-    elif looks - {None, store.site.looks}:
-        _recheck(store, "Settings that the files depend on have changed", files)
-    for partition in store.partitions:
-        partition.note_looks()
+        _want_all(store, f"The output {folder.path} was emptied or replaced", files)
+    elif any(changed):
+        _want_all(store, "Settings that the files depend on have changed", files)
     # What a restore held back, if it was cut short before it could append it again.
     parts.waker.wake(name, store.replay_held())
+    return [partition.config for partition in store.partitions]
 
 
 def _check_partitions(store: Store) -> None:
@@ -77,14 +81,14 @@ def _check_partitions(store: Store) -> None:
         )
 
 
-def _recheck(store: Store, why: str, files: Sequence[str]) -> None:
+def _want_all(store: Store, why: str, files: Sequence[str]) -> None:
     present = frozenset(files)
-    shards = sum(partition.recheck(present) for partition in store.partitions)
+    shards = sum(partition.want_all(present) for partition in store.partitions)
     log.warning(
         "%s: %d shards are rendered again and replaced where they differ",
         why,
         shards,
-        extra={"action": "recheck", "site": store.site.name},
+        extra={"action": "compare_all", "site": store.site.name},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from sitemap_store.state import Wake
 from sitemap_store.store import Store
 from sitemap_store.urls import UrlRules
 from worker.publish import SitePublisher, no_fault
+from worker.scrub import Findings, Scrubber
 
 BASE = "https://example.com/"
 START = 1_790_000_000_000
@@ -107,6 +108,15 @@ class World:
             return False
         self.enqueue(wake)
         return True
+
+    def scrub(self) -> Findings:
+        """One look of the scrubber at all files, whole; it enqueues the jobs of what differs."""
+
+        def wake(wakes: Sequence[Wake]) -> None:
+            for each in wakes:
+                self.enqueue(each)
+
+        return Scrubber(self.store, self.output, "scrubber", wake=wake, cpu=lambda: 0.0).look()
 
     def keep(self) -> None:
         """One round of the keeper on every partition."""

@@ -22,7 +22,7 @@ def rebuild(context: Context) -> None:
     names = [context.site_name] if context.site else list(context.parts.sites)
     for name in names:
         present = set(context.parts.folder(name).published())
-        shards = sum(partition.recheck(present) for partition in context.parts.store(name).partitions)
+        shards = sum(partition.want_all(present) for partition in context.parts.store(name).partitions)
         click.echo(f"{name}: {shards} shards are compared with the output; `sitemapd wait` waits")
 
 
@@ -58,7 +58,7 @@ def _restore(parts: Parts, name: str, discard: bool) -> None:
     if discard:
         files = discard_tree(folder)
         for partition in store.partitions:
-            partition.recheck(present=())
+            partition.want_all(present=())
         adopt(parts, name, secrets.token_hex(8))
         parts.waker.wake(name, store.replay_held())
         click.echo(f"Removed {files} old files; what Redis holds is published in their place.")
