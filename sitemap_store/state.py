@@ -330,13 +330,12 @@ class Partition:
         )
         return status == b"ok", self._wake(members)
 
-    def witness(self, number: int, lastmods: Mapping[str, int]) -> Wake:
+    def witness(self, number: int, lastmods: Mapping[str, int]) -> None:
         """Take what a published index file shows for what readers saw: shard id → lastmod (epoch ms).
 
         No lastmod goes back behind it, and shards of which the state knows an older one are wanted.
         """
-        pairs = [part for pair in lastmods.items() for part in pair]
-        return self._wake(self._run("witness", number, *pairs))
+        self._run("witness", number, *(part for pair in lastmods.items() for part in pair))
 
     def keep(self, *, lost_ms: int, limit: int = 1000) -> tuple[int | None, Wake]:
         """What is due and has no job, now marked as having one; and ms until the next comes due."""
@@ -378,13 +377,14 @@ class Partition:
         lines = [f"{n} {rule} {source[:64]}".replace("\n", " ") for (rule, source), n in counts.items()]
         self._run("refuse", "\n".join(lines))
 
-    def want(self, members: Sequence[str], why: Literal["asked", "gone", "altered"] = "asked") -> Wake:
-        """Have members rendered and compared with the output, though no event came.
+    def want(self, members: Sequence[str], why: Literal["asked", "gone", "altered"] = "asked") -> None:
+        """Have members rendered and compared with the output, though no event came; the keeper enqueues them.
 
         "gone": the file is not at the output, and an index file that lists it waits until it is back.
         "altered": the file's content is not what was published, so its lastmod in the index will move.
         """
-        return self._wake(self._run("want", " ".join(members), why, PATIENCE_MS))
+        if members:
+            self._run("want", " ".join(members), why, PATIENCE_MS)
 
     def want_all(self, present: Container[str] | None = None) -> int:
         """Have every shard and index file rendered and compared with the output; how many shards.

@@ -19,7 +19,6 @@ from rq.worker import BaseWorker
 from producers.database.relay import Relay
 from producers.filesystem.watcher import Watcher
 from sitemap_store.errors import BadSetting, SitemapdError, Unavailable
-from sitemap_store.state import Wake
 from sitemap_store.wire import QUEUE
 from sitemapd.begin import Configs
 from sitemapd.build import Parts
@@ -98,13 +97,10 @@ def scrubbers(parts: Parts, configs: Configs) -> ScrubThreads:
     process = f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(3)}"
 
     def scrubber(name: str) -> Scrubber:
-        def wake(wakes: Sequence[Wake]) -> None:
-            parts.waker.wake(name, wakes)
-
         store = parts.store(name)
         for partition, config in zip(store.partitions, configs[name], strict=True):
             partition.config = config
-        return Scrubber(store, parts.folder(name), process, wake=wake)
+        return Scrubber(store, parts.folder(name), process)
 
     return ScrubThreads([scrubber(name) for name in parts.sites])
 

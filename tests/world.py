@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,13 +110,8 @@ class World:
         return True
 
     def scrub(self) -> Findings:
-        """One look of the scrubber at all files, whole; it enqueues the jobs of what differs."""
-
-        def wake(wakes: Sequence[Wake]) -> None:
-            for each in wakes:
-                self.enqueue(each)
-
-        return Scrubber(self.store, self.output, "scrubber", wake=wake, cpu=lambda: 0.0).look()
+        """One look of the scrubber at all files, whole."""
+        return Scrubber(self.store, self.output, "scrubber", cpu=lambda: 0.0).look()
 
     def keep(self) -> None:
         """One round of the keeper on every partition."""

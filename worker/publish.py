@@ -277,8 +277,8 @@ class SitePublisher:
         name = index_file((number - 1) * self.site.partitions + partition + 1)
         try:
             self._check_state(claim.state_id)
-            if (wake := self._catch_up(part, claim, name)) is not None:
-                return wake
+            if self._catch_up(part, claim, name):
+                return None
             body = index(self._elements.of((partition, number), claim.listing.values()))
             put = Put.SAME
             if body:
@@ -308,16 +308,17 @@ class SitePublisher:
         )
         return wake
 
-    def _catch_up(self, part: Partition, claim: IndexClaim, name: str) -> Wake | None:
+    def _catch_up(self, part: Partition, claim: IndexClaim, name: str) -> bool:
         """Where the published index is not the one that the state remembers, learn from it first.
 
         Either somebody altered or wiped it, or Redis came back younger than the output (a restart or a
         fail-over that lost its last second). Lastmods that readers have seen are taken over, so that none
-        goes back, and files that the new index would name in vain are put back before it.
+        goes back, and files that the new index would name in vain are put back before it. Whether there was
+        something to learn: the lease is then given back.
         """
         published = self.output.read(name)
         if published is not None and etag_of(published) == claim.published_etag:
-            return None
+            return False
         seen: dict[str, str] = {}
         with suppress(Unreadable):  # torn, or not ours at all
             seen = {item.loc.rpartition("/")[2]: item.lastmod for item in read_index(published or b"")}
@@ -333,19 +334,19 @@ class SitePublisher:
                 if row.lastmod < lastmod <= claim.now + CLOCKS_APART_MS:
                     later[shard.decode()] = lastmod
         if not later and not gone:
-            return None
+            return False
         log.warning(
-            "%s is not as Redis remembers it: %d shards are newer there and %d have no file. They are rendered "
-            "again before the index, and no lastmod goes back",
+            "%s is not as Redis remembers it: %d shards are newer there and %d have no file. They are "
+            "rendered again before the index, and no lastmod goes back",
             name,
             len(later),
             len(gone),
             extra={"action": "index_differs", "site": self.site.name, "file": name},
         )
-        wakes = [part.witness(claim.number, later), part.want(gone, "gone")]
+        part.witness(claim.number, later)
+        part.want(gone, "gone")
         part.postpone(f"i{claim.number}", self.worker, claim.lease, 0)
-        members = [member for wake in wakes for member in wake.members]
-        return Wake(part.number, (*dict.fromkeys(members), f"i{claim.number}"))
+        return True
 
     def _check_config(self, part: Partition) -> None:
         """Log, once, that settings of another process replaced those of this one."""

@@ -30,7 +30,7 @@ from sitemap_store.output import Signature
 from sitemap_store.reader import Unreadable, plain
 from sitemap_store.render import etag_of
 from sitemap_store.site import SHARD_NAME
-from sitemap_store.state import Member, Partition, Wake
+from sitemap_store.state import Member, Partition
 from sitemap_store.store import Store
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class _Known(NamedTuple):
 class Scrubber:
     """Compares one site's output with its state. Raises SitemapdError when one of them can't be read now.
 
-    `process` is this process' own name. `wake` enqueues the jobs of what is wanted again.
+    `process` is this process' own name.
     """
 
     def __init__(
@@ -104,14 +104,12 @@ class Scrubber:
         output: Output,
         process: str,
         *,
-        wake: Callable[[Sequence[Wake]], None],
         clock: Callable[[], float] = time.monotonic,
         cpu: Callable[[], float] = time.thread_time,
     ) -> None:
         self._store = store
         self._output = output
         self._process = process
-        self._wake = wake
         self._clock = clock
         self._cpu = cpu
         self._known: dict[str, _Known] = {}
@@ -177,7 +175,7 @@ class Scrubber:
         return True
 
     def _compare(self, *, repair: bool, budget: float) -> Findings:
-        found, wakes = Findings(), list[Wake]()
+        found = Findings()
         ours: set[str] = set()
         deadline = self._cpu() + budget
         files = self._output.signatures() or {}
@@ -206,15 +204,14 @@ class Scrubber:
                 confirmed = self._confirmed(part, suspects, files)
                 getattr(found, why).extend(member.file for member in confirmed)
                 if repair and confirmed:
-                    wakes.append(part.want([member.member for member in confirmed], why))
+                    part.want([member.member for member in confirmed], why)
             if repair and again:
-                wakes.append(part.want(again))
+                part.want(again)
         self._find_strange(files, ours, found, repair=repair)
         for name in self._known.keys() - files.keys():
             del self._known[name]
         if repair:
             self._report(found)
-            self._wake([wake for wake in wakes if wake.members])
         return found
 
     def _pages(self) -> Iterator[tuple[Partition, list[Member]]]:

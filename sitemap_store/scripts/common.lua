@@ -91,6 +91,13 @@ local function want(member, at, now, since)
   return make_due(member, at, now)
 end
 
+-- As `want`, for reasons that are no change of the site's: the keeper enqueues the job with its next look.
+local function want_soon(member, now)
+  redis.call('HINCRBY', hash_of(member), 'wanted', 1)
+  redis.call('ZADD', key('pending'), 'LT', now, member)
+  redis.call('ZADD', key('due'), 'LT', now, member)
+end
+
 -- A shard is rewritten once per min_interval in the long run, three times at once in a burst: `rest` is when
 -- the rewrites so far would have ended, had each taken an interval (GCRA).
 local BURST = 3

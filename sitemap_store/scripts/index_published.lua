@@ -6,7 +6,7 @@
 local now, worker, k, generation = clock(ARGV[1]), ARGV[2], ARGV[4], tonumber(ARGV[5])
 local member, index = 'i' .. k, key('i:' .. k)
 if not holds(member, worker, ARGV[3]) then
-  if want(member, now, now) then return {'lost', member} end
+  want_soon(member, now)
   return {'lost'}
 end
 redis.call('HDEL', key('leases'), member)

@@ -21,9 +21,7 @@ end
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', key('purge'), '-inf', now, 'LIMIT', 0, limit)) do
   redis.call('ZREM', key('purge'), id)
   if redis.call('EXISTS', key('s:' .. id)) == 1 then
-    redis.call('HINCRBY', key('s:' .. id), 'wanted', 1)
-    redis.call('ZADD', key('pending'), 'LT', now, id)
-    redis.call('ZADD', key('due'), 'LT', now, id)
+    want_soon(id, now)
   end
 end
 local found = {-1}

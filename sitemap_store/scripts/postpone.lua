@@ -6,7 +6,7 @@
 local now, member = clock(ARGV[1]), ARGV[4]
 if not holds(member, ARGV[2], ARGV[3]) then
   -- What this worker wrote before it failed may be older than what is wanted by now.
-  if redis.call('EXISTS', hash_of(member)) == 1 then want(member, now, now) end
+  if redis.call('EXISTS', hash_of(member)) == 1 then want_soon(member, now) end
   return 'lost'
 end
 redis.call('HDEL', key('leases'), member)
@@ -18,6 +18,6 @@ redis.call('ZREM', key('due'), member)
 local k = redis.call('HGET', hash_of(member), 'index')
 if k and redis.call('SREM', key('missing:' .. k), member) == 1 then
   redis.call('HDEL', key('idx:' .. k), member)
-  want('i' .. k, now, now)
+  want_soon('i' .. k, now)
 end
 return 'aside'

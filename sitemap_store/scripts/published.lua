@@ -12,7 +12,7 @@ local meta = redis.call('HMGET', shard, 'wanted', 'petag', 'lm', 'file', 'old', 
   'dead', 'rest', 'seats', 'urls', 'urgent', 'published')
 if not holds(id, worker, number) then
   -- The output may hold our old bytes now.
-  if meta[1] and want(id, now, now) then return {'lost', id} end
+  if meta[1] then want_soon(id, now) end
   return {'lost'}
 end
 redis.call('HDEL', key('leases'), id)

@@ -3,8 +3,7 @@
 -- ARGV: 1 now, 2 members joined by a space, 3 why: "asked", "gone" (no file at the output) or "altered" (its
 --       content is not what was published: readers may have had it, so lastmod will move), 4 ms that an index
 --       file waits for the gone files that it lists
--- Returns the members that need a job now.
-local now, why, wake = clock(ARGV[1]), ARGV[3], {}
+local now, why = clock(ARGV[1]), ARGV[3]
 for member in string.gmatch(ARGV[2], '%S+') do
   local hash = hash_of(member)
   if redis.call('EXISTS', hash) == 1 then
@@ -16,7 +15,7 @@ for member in string.gmatch(ARGV[2], '%S+') do
       redis.call('HDEL', hash, 'petag')
     end
     if why ~= 'asked' then redis.call('HINCRBY', key('stats'), 'found_' .. why, 1) end
-    if want(member, now, now) then wake[#wake + 1] = member end
+    want_soon(member, now)
   end
 end
-return wake
+return 1

@@ -1,8 +1,7 @@
 -- Takes the published index file for what readers have seen, when Redis came back younger than it: no lastmod
 -- goes behind it, and a shard that it shows as newer is wanted.
 -- ARGV: 1 now, 2 index number k, 3… pairs of shard id and the lastmod (ms) that is published
--- Returns the members that need a job now.
-local now, k, wake = clock(ARGV[1]), ARGV[2], {}
+local now, k = clock(ARGV[1]), ARGV[2]
 for i = 3, #ARGV, 2 do
   local id, lm = ARGV[i], tonumber(ARGV[i + 1])
   local meta = redis.call('HMGET', key('s:' .. id), 'lm', 'section', 'number', 'file')
@@ -13,7 +12,7 @@ for i = 3, #ARGV, 2 do
       redis.call('HSET', key('idx:' .. k), id, table.concat({meta[2], meta[3], format('%d', lm), meta[4]}, ' '))
     end
     redis.call('HINCRBY', key('stats'), 'found_newer', 1)
-    if want(id, now, now) then wake[#wake + 1] = id end
+    want_soon(id, now)
   end
 end
-return wake
+return 1

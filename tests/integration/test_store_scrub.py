@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sitemap_store.site import Site
-from sitemap_store.state import PATIENCE_MS, Wake
+from sitemap_store.state import PATIENCE_MS
 from tests.integration.store_world import (
     add,
     changed,
@@ -44,14 +44,9 @@ class Scrubbing:
             world.store,
             world.output,
             "host.1.a",
-            wake=self._enqueue,
             clock=lambda: self.seconds,
             cpu=lambda: self.cpu,
         )
-
-    def _enqueue(self, wakes: Sequence[Wake]) -> None:
-        for wake in wakes:
-            self.world.enqueue(wake)
 
     def look(self) -> Findings:
         """One look, two seconds after the last."""
@@ -173,7 +168,10 @@ def test_a_wiped_output_is_put_back_shards_first(scrubbing: Scrubbing, marker: b
     world.fault = check
     found = scrubbing.look()
     assert set(found.gone) == before.keys()
-    work(world)
+    for _ in range(4):
+        world.keep()
+        work(world)
+        world.now += 300
     world.settle()
     assert {name: data for name, (data, _, _) in picture(world.folder).items()} == before
     assert world.output.marker() == "state-1"
@@ -198,6 +196,7 @@ def test_an_index_waits_for_a_missing_shard_that_cannot_be_put_back_and_not_for_
     with monkeypatch.context() as patch:
         patch.setattr(world.output, "put", failing)
         scrubbing.look()
+        world.keep()
         work(world)
         assert not (world.folder / "sitemap.xml").exists()
         for _ in range(4):
