@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from sitemap_store.errors import BadSetting
 from sitemap_store.guard import Verdict, judge
-from sitemap_store.output import NotOurs
+from sitemap_store.output import Folder, NotOurs
 from sitemap_store.store import Store
 from sitemapd.build import Parts, check_redis
+from worker.scrub import SEEN_MS, living
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,8 @@ def _begin_site(parts: Parts, name: str) -> list[int]:
             "nothing is published over them.",
             hint="Take them back with `sitemapd restore`, or let them go with `sitemapd restore --discard`.",
         )
+    if verdict is Verdict.REPUBLISH:
+        _check_alone(store, folder)
     if verdict is not Verdict.GO:
         adopt(parts, name, state_id or secrets.token_hex(8))
     # Each file keeps the number of the settings that it was published with: what a crash leaves out here, the
@@ -68,6 +71,18 @@ def _begin_site(parts: Parts, name: str) -> list[int]:
     # What a restore held back, if it was cut short before it could append it again.
     parts.waker.wake(name, store.replay_held())
     return [partition.config for partition in store.partitions]
+
+
+def _check_alone(store: Store, folder: Folder) -> None:
+    """See that no other process publishes this state to another folder, before a wiped one is put back."""
+    seen = store.partitions[0].saw_marker("", there=False, within_ms=SEEN_MS)
+    if others := living(seen):
+        host, pid, _ = min(others).split("/")
+        raise BadSetting(
+            setting=f"sites.{store.site.name}.output",
+            detail=f"{folder.path} is not the folder that process {pid} on {host} publishes this site to.",
+            hint=f"Give both the same folder, or stop that one and start again {SEEN_MS // 1000} s later.",
+        )
 
 
 def _check_partitions(store: Store) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-import secrets
 import signal
-import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
@@ -24,7 +21,7 @@ from sitemapd.begin import Configs
 from sitemapd.build import Parts
 from sitemapd.child import command, spec
 from worker.keeper import Beat, Keeper
-from worker.scrub import Scrubber, ScrubThreads
+from worker.scrub import Scrubber, ScrubThreads, process_name
 from worker.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -94,7 +91,7 @@ def supervisor(parts: Parts, configs: Configs, *, as_json: bool) -> Supervisor:
 
 def scrubbers(parts: Parts, configs: Configs) -> ScrubThreads:
     """What compares each site's output with its state, in threads."""
-    process = f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(3)}"
+    process = process_name()
 
     def scrubber(name: str) -> Scrubber:
         store = parts.store(name)

@@ -18,9 +18,12 @@ writes late. Rules:
 from __future__ import annotations
 
 import logging
+import os
+import secrets
+import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
@@ -79,8 +82,8 @@ class Findings:
     """Files whose content is not what was published."""
     strange: list[str] = field(default_factory=list)
     """Files in our names that no shard and no index file has."""
-    compared: int = 0
-    """Files whose content was compared."""
+    same: int = 0
+    """Files whose content was read, and is what was published."""
 
     def __bool__(self) -> bool:
         return bool(self.gone or self.altered or self.strange)
@@ -118,7 +121,7 @@ class Scrubber:
 
     def run(self, stop: threading.Event) -> None:
         """Look again and again until `stop` is set."""
-        pause = PAUSE_S
+        pause = 0.0
         while not stop.wait(pause):
             began = self._cpu()
             try:
@@ -129,6 +132,8 @@ class Scrubber:
             except Exception:
                 log.exception("The comparison of the output failed", extra={"action": "scrub_failed"})
             pause = max(PAUSE_S, (self._cpu() - began) * (1 / SHARE - 1))
+        with suppress(SitemapdError):  # another process may put back this output from now on
+            self._store.partitions[0].saw_marker(self._process, there=False, within_ms=SEEN_MS)
 
     def look(self) -> Findings:
         """Compare the presence of all files and the content of some; what differs is wanted again."""
@@ -150,7 +155,7 @@ class Scrubber:
             self._say(f"The output folder of site {site} is gone; sitemapd waits until it is there again")
             return False
         marker = self._output.marker()
-        others = first.saw_marker(self._process, there=marker == state_id, within_ms=SEEN_MS)
+        others = living(first.saw_marker(self._process, there=marker == state_id, within_ms=SEEN_MS))
         if marker == state_id:
             return True
         if marker is not None:
@@ -231,9 +236,9 @@ class Scrubber:
             return False
         if not suspect and self._cpu() >= deadline:
             return False
-        found.compared += 1
         if self._etag(member.file) != member.etag:
             return True
+        found.same += 1
         self._known[member.file] = _Known(signature, member.etag, now)
         return False
 
@@ -314,6 +319,31 @@ class Scrubber:
         if sentence and sentence != self._said:
             log.error("%s", sentence, extra={"action": "scrub_waits", "site": self._store.site.name})
         self._said = sentence
+
+
+def process_name() -> str:
+    """A name for this process among those that look at outputs: its host, its pid and a random part."""
+    return f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(3)}"
+
+
+def living(processes: Iterable[str]) -> set[str]:
+    """The processes that may still run: all but those of this host that certainly ended."""
+    return {name for name in processes if not _has_ended(name)}
+
+
+def _has_ended(process: str) -> bool:
+    host, pid, _ = process.split("/")
+    if host != socket.gethostname():
+        return False
+    if int(pid) == os.getpid():
+        return True  # an earlier process that had our pid, as in a container
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
 
 
 class ScrubThreads:

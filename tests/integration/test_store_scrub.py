@@ -43,7 +43,7 @@ class Scrubbing:
         self.scrubber = Scrubber(
             world.store,
             world.output,
-            "host.1.a",
+            "host/1/a",
             clock=lambda: self.seconds,
             cpu=lambda: self.cpu,
         )
@@ -144,13 +144,14 @@ def test_a_file_that_was_altered_before_we_ran_is_found_within_the_day(scrubbing
 def test_a_look_without_time_compares_suspects_alone(scrubbing: Scrubbing) -> None:
     """What a look may cost is bounded: files that nothing speaks against wait for a later look."""
     world = scrubbing.world
-    fresh = Scrubbing(world)
-    fresh.scrubber._cpu = lambda: float(next(ticks))
     ticks = iter(range(10_000))
-    assert fresh.scrubber.look().compared == 0
-    scrubbing.scrubber._cpu = fresh.scrubber._cpu
+    scrubber = Scrubber(world.store, world.output, "host/2/b", cpu=lambda: float(next(ticks)))
+    found = scrubber.look()
+    assert (found.same, found.altered) == (0, [])
+    scrubbing.scrubber._cpu = lambda: float(next(ticks))
     alter(world.folder / real(world, NAMES[1]), "bytes")
-    assert scrubbing.look().compared == 1
+    found = scrubbing.look()
+    assert (found.same, found.altered) == (0, [real(world, NAMES[1])])
 
 
 @pytest.mark.parametrize("marker", [True, False], ids=["marker too", "marker left"])
@@ -231,10 +232,10 @@ def test_an_output_that_another_live_process_sees_elsewhere_is_left_alone(scrubb
     first = world.store.partitions[0]
     for path in world.folder.iterdir():
         path.unlink()
-    first.saw_marker("other-host.7.b", there=True, within_ms=20_000)
+    first.saw_marker("other-host/7/b", there=True, within_ms=20_000)
     assert not scrubbing.look()
     assert world.output.marker() is None
-    first.saw_marker("other-host.7.b", there=False, within_ms=20_000)
+    first.saw_marker("other-host/7/b", there=False, within_ms=20_000)
     assert len(scrubbing.look().gone) == 6
 
 
@@ -337,7 +338,7 @@ def test_check_reports_and_changes_nothing(scrubbing: Scrubbing) -> None:
         [real(world, NAMES[1])],
         ["sitemap-pages-77.xml"],
     )
-    assert found.compared == 5
+    assert found.same == 4
     assert changed(world, before) == set()
     assert fields(world, "s:1") == wanted
     assert not world.jobs
