@@ -246,6 +246,12 @@ def server(client: redis.Redis) -> Server:
     )
 
 
+def run_id(client: redis.Redis) -> str:
+    """What names the running process of the state's Redis: a restart or a fail-over changes it."""
+    with translated():
+        return str(client.info("server").get("run_id", ""))
+
+
 def _is_cursor(text: str) -> bool:
     return bool(text) and all(
         part.replace("-", "", 1).isascii() and part.replace("-", "", 1).isdigit() and len(part) < 40

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import redis
 
 from tests.acceptance.place import BASE, Place, add, settings
 from tests.acceptance.until import until
