@@ -43,9 +43,10 @@ KEYS: Final = (
         "a shard: wanted and published (generations), section, number, index, v (version of the snapshot), "
         "etag, petag (of what was published), config (number of the settings it was published with), "
         "urls, dead, bytes, seats, lm (lastmod, ms), rest (when its rewrites so far end, at one an interval, "
-        "ms), file, old (names to unlink), sources, urgent, fails (times that it could not be rendered)",
+        "ms), file, old (names to unlink), sources, urgent, fails (times that it could not be rendered), "
+        "after (the shard that a split moved entries to), listed (generation of the index that names it)",
         "append, commit, published, postpone, want",
-        "21 fields",
+        "23 fields",
     ),
     Key("snap:<id>", "string", "the shard's snapshot", "commit, restore", "one shard"),
     Key(

@@ -297,6 +297,10 @@ class Partition:
             self.site.index_size,
         )
 
+    def is_listed(self, shard: int) -> bool:
+        """Whether a shard's file is at the output and named by an index file there."""
+        return bool(self._run("is_listed", shard))
+
     def claim_index(self, number: int, worker: str) -> IndexClaim | None:
         """Lease an index file and read what it must list; None when there is nothing to do."""
         reply = self._run("index_claim", worker, LEASE_MS, number, self.config)

@@ -48,6 +48,8 @@ TOGETHER = 8000
 """URLs that are rewritten together: what a worker holds in memory, and how long the first shard waits."""
 RETRY_MS = 3000
 """How long a shard waits after the output could not be written."""
+NOT_LISTED_MS = 100
+"""How long a split shard waits for the index to name its other part; the index rests a second at most."""
 INDEX_SHARE = 4
 """An index file rests four times as long as its last rewrite took: at most a fifth of a worker."""
 INDEX_PAUSE_MAX_MS = 1000
@@ -79,6 +81,10 @@ class Output(Protocol):
 
 class WrongState(SitemapdError):
     """The state in Redis is not the one that the published tree belongs to."""
+
+
+class NotListedYet(SitemapdError):
+    """A split shard keeps its old file until an index names the file of the part that moved."""
 
 
 def no_fault(point: str) -> None:
@@ -172,6 +178,8 @@ class SitePublisher:
         for work in works:
             try:
                 step(work)
+            except NotListedYet:
+                part.postpone(str(work.claim.id), self.worker, work.claim.lease, NOT_LISTED_MS)
             except SitemapdError as error:
                 self._postpone(part, work, error)
             except Exception as error:
@@ -253,6 +261,8 @@ class SitePublisher:
         for member in work.woken:
             if member.startswith("i"):
                 self.publish_index(part.number, int(member[1:]))
+        if not part.is_listed(shard):
+            raise NotListedYet
 
     def _publish(self, part: Partition, works: Sequence[Work]) -> list[Wake]:
         if not works:

@@ -16,6 +16,7 @@ NAMES = (
     "index_published",
     "keeper",
     "release",
+    "is_listed",
     "beat",
     "postpone",
     "refuse",

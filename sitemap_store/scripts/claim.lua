@@ -3,10 +3,12 @@
 --       worker's settings
 -- Returns {"work", now, state id, lease number, generation, meta (flat), snapshot or false, names to unlink,
 --          log elements}, or {"idle"}, {"busy"}, {"early"}, {"outdated"} with nothing taken.
+-- A shard that was split keeps its file, with all its URLs, until an index names the file of the part that moved.
+local WAIT_MS = 100
 local now, worker, id = clock(ARGV[1]), ARGV[2], ARGV[4]
 local shard = key('s:' .. id)
 redis.call('HDEL', key('scheduled'), id)
-local meta = redis.call('HMGET', shard, 'wanted', 'published', 'old', 'index')
+local meta = redis.call('HMGET', shard, 'wanted', 'published', 'old', 'index', 'after')
 if not meta[1] or (meta[1] == meta[2] and redis.call('HEXISTS', key('leases'), id) == 0) then
   redis.call('ZREM', key('due'), id)
   redis.call('ZREM', key('pending'), id)
@@ -15,6 +17,13 @@ end
 local due = redis.call('ZSCORE', key('due'), id)
 if due and tonumber(due) > now then return {'early'} end
 if outdated(ARGV[6]) then return {'outdated'} end
+if meta[5] then
+  if not is_listed(meta[5]) then
+    redis.call('ZADD', key('due'), now + WAIT_MS, id)
+    return {'early'}
+  end
+  redis.call('HDEL', shard, 'after')
+end
 local number = lease(id, worker, now, tonumber(ARGV[3]))
 if not number then return {'busy'} end
 redis.call('HDEL', shard, 'urgent')

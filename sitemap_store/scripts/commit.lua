@@ -69,6 +69,7 @@ if split then
   redis.call('HSET', key('s:' .. new), 'v', 1, 'urls', ARGV[first_moved + 1], 'dead', ARGV[first_moved + 2],
     'sources', ARGV[first_moved + 3], 'seats', count)
   redis.call('HINCRBY', shard, 'seats', -count)
+  redis.call('HSET', shard, 'after', new)
   urls = urls + tonumber(ARGV[first_moved + 1])
   if #rest > 0 then
     redis.call('DEL', key('log:' .. id))

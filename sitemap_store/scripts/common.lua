@@ -136,6 +136,14 @@ local function lease(member, worker, now, ms)
   return number
 end
 
+-- Whether a shard is published and an index file that is at the output names its file; so is one that is gone.
+local function is_listed(id)
+  local meta = redis.call('HMGET', key('s:' .. id), 'published', 'index', 'listed')
+  if not meta[1] then return true end
+  return tonumber(meta[1]) > 0
+    and tonumber(redis.call('HGET', key('i:' .. meta[2]), 'published') or 0) >= tonumber(meta[3] or 0)
+end
+
 -- Whether a worker's settings are older than those that the site's files follow by now; 0 is no worker's.
 local function outdated(config)
   config = tonumber(config)

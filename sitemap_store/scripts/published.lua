@@ -76,6 +76,7 @@ found_again(k)
 if wants ~= listed then
   if wants then redis.call('HSET', key('idx:' .. k), id, wants) else redis.call('HDEL', key('idx:' .. k), id) end
   local wanted = want_index(k)
+  redis.call('HSET', shard, 'listed', wanted)
   if before ~= '' and before ~= file then redis.call('ZADD', key('leaving:' .. k), wanted, id) end
   record_published(now, meta[7], file, before, meta[12], ARGV[11], ARGV[10], tonumber(since))
 end
