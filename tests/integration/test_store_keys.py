@@ -76,6 +76,10 @@ def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]
     push(world, *(delete(f"blog/{n}") for n in range(30)), delete("p1", urgent=True))
     work(world)
     note()
+    for _ in range(3):
+        world.now += 5000
+        world.keep()
+        work(world)
     for partition in world.store.partitions:
         shard = min(map(int, scores(world, "shards", partition.number)))
         push(world, *(add(f"p{n}", priority="0.3") for n in range(30)))
