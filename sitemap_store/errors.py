@@ -43,3 +43,16 @@ class Unavailable(SitemapdError):
         super().__init__(f"{what}: {detail}")
         self.what = what
         self.detail = detail
+
+
+class RedisRefuses(Unavailable):
+    """Redis answers, but can't take a command for now; trying again may help.
+
+    `because` completes the sentence "Redis can't take this now, because …".
+    """
+
+    def __init__(self, *, what: str, because: str) -> None:
+        super().__init__(what=what, detail=f"can't take this now, because {because}")
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.detail}"
