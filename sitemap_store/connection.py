@@ -17,7 +17,7 @@ import redis
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from sitemap_store.errors import RedisRefuses, Unavailable
+from sitemap_store.errors import RedisRefuses, RedisUnavailable
 
 TIMEOUT_S = 10.0
 """The longest that one command may take before it counts as failed."""
@@ -37,7 +37,7 @@ _REASONS: Final = {
     "ASK": "its cluster is moving these keys to another node",
     "TRYAGAIN": "its cluster is moving these keys to another node",
 }
-"""The error replies that may go away by themselves, or when the operator acts; the rest are faults of ours."""
+"""The error replies that go away by themselves, or when the operator acts; others are faults of ours."""
 _WITH_TEXT: Final = {"NOPERM", "MOVED"}
 _CODE: Final = re.compile(rf"(?:^|caused error: |: -)({'|'.join(_REASONS)}) ")
 
@@ -68,7 +68,7 @@ def shown(url: str) -> str:
 
 @contextmanager
 def translated(what: str = "Redis") -> Iterator[None]:
-    """Turn redis-py's errors into `Unavailable` or `RedisRefuses`, with one sentence that says what to look at.
+    """Turn redis-py's errors into `RedisUnavailable`, with one sentence that says what to look at.
 
     Replies that say a command is wrong stay redis-py's: trying again would not help.
     """
@@ -80,11 +80,11 @@ def translated(what: str = "Redis") -> Iterator[None]:
             text = str(error) if code in _WITH_TEXT else ""
             raise RedisRefuses(what=what, because=_REASONS[code].format(text)) from error
         if isinstance(error, redis.AuthenticationError):
-            raise Unavailable(what=what, detail=f"refused the login ({error})") from error
+            raise RedisUnavailable(what=what, detail=f"refused the login ({error})") from error
         if isinstance(error, redis.TimeoutError):
-            raise Unavailable(what=what, detail=f"did not answer in time ({error})") from error
+            raise RedisUnavailable(what=what, detail=f"did not answer in time ({error})") from error
         if isinstance(error, redis.ConnectionError):
-            raise Unavailable(what=what, detail=f"can't be reached ({error})") from error
+            raise RedisUnavailable(what=what, detail=f"can't be reached ({error})") from error
         raise
 
 

@@ -45,7 +45,11 @@ class Unavailable(SitemapdError):
         self.detail = detail
 
 
-class RedisRefuses(Unavailable):
+class RedisUnavailable(Unavailable):
+    """Redis can't be used for now: it is soon asked again, since what waits for it is a whole site."""
+
+
+class RedisRefuses(RedisUnavailable):
     """Redis answers, but can't take a command for now; trying again may help.
 
     `because` completes the sentence "Redis can't take this now, because …".

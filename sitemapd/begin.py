@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from threading import Event
 
-from sitemap_store.errors import BadSetting
+from sitemap_store.errors import BadSetting, RedisRefuses
 from sitemap_store.guard import Verdict, judge
 from sitemap_store.output import NotOurs
 from sitemap_store.store import Store
@@ -15,16 +16,50 @@ from sitemapd.build import Parts, check_redis
 log = logging.getLogger(__name__)
 
 
-def begin(parts: Parts) -> None:
-    """Check everything and tie each site's state to its output. Raises BadSetting or Unavailable."""
+REFUSED_S = 0.5
+"""The pause before a Redis that can't take commands for now is asked again."""
+
+
+def begin(parts: Parts, stop: Event | None = None) -> None:
+    """Check everything and tie each site's state to its output; wait while Redis can't take it now.
+
+    Returns early when `stop` is set meanwhile. Raises BadSetting or Unavailable.
+    """
+    patiently(lambda: _begin(parts), stop)
+
+
+def begin_producers(parts: Parts) -> None:
+    """What a watcher or relay needs of Redis before it starts. Raises BadSetting or Unavailable."""
+    patiently(lambda: _check_redis(parts), None)
+
+
+def patiently(work: Callable[[], None], stop: Event | None) -> None:
+    """Do it; while Redis answers that it can't take it now, log why and do it again until `stop` is set."""
+    stop, logged = stop or Event(), ""
+    while not stop.is_set():
+        try:
+            work()
+            return
+        except RedisRefuses as error:
+            if str(error) != logged:
+                logged = str(error)
+                log.warning("%s. Trying again.", logged, extra={"action": "redis_refuses"})
+            stop.wait(REFUSED_S)
+
+
+def _begin(parts: Parts) -> None:
     if not parts.sites:
         raise BadSetting(setting="sites", detail="no site is configured.", hint="Add one under [sites.NAME].")
     for name in {**parts.sources, **parts.databases}:
         parts.folder(name).prepare()
-    for warning in check_redis(parts):
-        log.warning("%s", warning, extra={"action": "redis_settings"})
+    _check_redis(parts)
     for name in parts.sites:
         _begin_site(parts, name)
+
+
+def _check_redis(parts: Parts) -> None:
+    for warning in check_redis(parts):
+        log.warning("%s", warning, extra={"action": "redis_settings"})
 
 
 def _begin_site(parts: Parts, name: str) -> None:

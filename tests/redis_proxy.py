@@ -1,7 +1,8 @@
-"""A proxy before a real Redis that breaks what a test says: error replies, lost connections, delays, a fail-over.
+"""A proxy before a real Redis that breaks what a test says: error replies, cut connections, a fail-over.
 
-It passes one command on, reads its whole reply, and only then looks at the next. So a reply of its own comes in
-its place, also among pipelined commands. After SUBSCRIBE it copies bytes both ways and breaks nothing any more.
+It passes one command on, reads its whole reply, and only then the next command. So a reply of its own
+comes in its place, also among pipelined commands. After SUBSCRIBE it copies bytes both ways and breaks
+nothing any more.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import BinaryIO, Final, Literal
+from io import BufferedReader
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 Fault = str | Literal["cut", "cut-after"] | None
-"""What happens to one command: an error reply in place of its own, a connection that closes before or after the
-server has done it, or nothing."""
+"""What happens to one command: an error reply in place of its own, a connection that closes before or after
+the server has done it, or nothing."""
 
 Plan = Callable[[Sequence[bytes]], Fault]
 
@@ -106,21 +108,33 @@ class RedisProxy:
                     _shut(each)
                     each.close()
 
-    def _relay(self, client: socket.socket, server: socket.socket, commands: BinaryIO, replies: BinaryIO) -> None:
+    def _relay(
+        self, client: socket.socket, server: socket.socket, commands: BufferedReader, replies: BufferedReader
+    ) -> None:
+        queueing = spoilt = False  # within MULTI; one of its commands got an error
         while True:
             command = _read_command(commands)
-            plan = self.plan
+            name, plan = command[0].upper(), self.plan
             fault = plan(command) if plan is not None else None
             if self.delay:
                 time.sleep(self.delay)
             self.refused += fault is not None
             if fault == "cut":
                 return
+            if name == b"EXEC" and spoilt and fault is None:
+                fault = "EXECABORT Transaction discarded because of previous errors."
             if fault is not None and fault != "cut-after":
+                if name == b"EXEC" and queueing:
+                    server.sendall(_pack([b"DISCARD"]))
+                    _read_reply(replies)
+                    queueing = False
+                spoilt = queueing
                 client.sendall(b"-" + fault.encode() + b"\r\n")
                 continue
+            if name in (b"MULTI", b"EXEC", b"DISCARD"):
+                queueing, spoilt = name == b"MULTI", False
             server.sendall(_pack(command))
-            if command[0].upper() in _SUBSCRIBE:
+            if name in _SUBSCRIBE:
                 threading.Thread(target=_copy, args=(replies, client), name="proxied", daemon=True).start()
                 _copy(commands, server)
                 return
@@ -144,9 +158,9 @@ def _shut(each: socket.socket) -> None:
         each.shutdown(socket.SHUT_RDWR)
 
 
-def _copy(source: BinaryIO, target: socket.socket) -> None:
+def _copy(source: BufferedReader, target: socket.socket) -> None:
     with suppress(OSError, ValueError):  # ValueError: the file was closed meanwhile
-        while data := source.read1(65536):  # type: ignore[attr-defined]
+        while data := source.read1(65536):
             target.sendall(data)
     _shut(target)
 
@@ -158,21 +172,21 @@ def _pack(command: Sequence[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def _line(source: BinaryIO) -> bytes:
+def _line(source: BufferedReader) -> bytes:
     line = source.readline()
     if not line.endswith(b"\r\n"):
         raise EOFError
     return line
 
 
-def _exactly(source: BinaryIO, size: int) -> bytes:
+def _exactly(source: BufferedReader, size: int) -> bytes:
     data = source.read(size)
     if len(data) != size:
         raise EOFError
     return data
 
 
-def _read_command(source: BinaryIO) -> list[bytes]:
+def _read_command(source: BufferedReader) -> list[bytes]:
     """One command as clients send it: an array of strings."""
     command = []
     for _ in range(int(_line(source)[1:])):
@@ -182,7 +196,7 @@ def _read_command(source: BinaryIO) -> list[bytes]:
     return command
 
 
-def _read_reply(source: BinaryIO) -> bytes:
+def _read_reply(source: BufferedReader) -> bytes:
     """One whole reply as it is on the wire (RESP2 or RESP3)."""
     line = _line(source)
     kind, size = line[:1], line[1:-2]
