@@ -104,7 +104,7 @@ class Parts:
     def folder(self, site: str) -> Folder:
         """A site's output."""
         settings = self.settings.sites[site]
-        return Folder(settings.output, sync=settings.fsync)
+        return Folder(settings.output, sync=settings.fsync, file_mode=int(settings.file_mode, 8))
 
     def site_named(self, name: str | None) -> str:
         """The site that a command is about: the one named, or the only one. Raises BadSetting."""
