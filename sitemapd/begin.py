@@ -12,12 +12,16 @@ from sitemap_store.guard import Verdict, judge
 from sitemap_store.output import NotOurs
 from sitemap_store.store import Store
 from sitemapd.build import Parts, check_redis
+from sitemapd.turn import turn
 
 log = logging.getLogger(__name__)
 
 
 REFUSED_S = 0.5
 """The pause before a Redis that can't take commands for now is asked again."""
+
+
+WAITS = "Another process appends what a restore held back; waiting for it"
 
 
 def begin(parts: Parts, stop: Event | None = None) -> None:
@@ -97,8 +101,10 @@ def _begin_site(parts: Parts, name: str) -> None:
         _recheck(store, "Settings that the files depend on have changed", files)
     for partition in store.partitions:
         partition.note_looks()
-    # What a restore held back, if it was cut short before it could append it again.
-    parts.waker.wake(name, store.replay_held())
+    if store.has_held():
+        # A restore was cut short before it could append it again, or still does it.
+        with turn(store, lambda: log.info("%s", WAITS, extra={"action": "waits", "site": name})) as alive:
+            parts.waker.wake(name, store.replay_held(alive))
 
 
 def _check_partitions(store: Store) -> None:

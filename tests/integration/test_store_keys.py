@@ -16,6 +16,7 @@ from sitemap_store.once import Once
 from sitemap_store.protocol import STRICT
 from sitemap_store.wake import Waker
 from sitemapd.restore import restore_tree
+from sitemapd.turn import turn
 from tests.integration.store_world import DAY, add, delete, push, scores, work
 from tests.redis_server import RedisServer
 from tests.world import BASE, World, make_site
@@ -108,7 +109,9 @@ def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]
     note()
     client.flushall()
     push(world, add("early"))
-    restore_tree(world.store, world.output)
+    with turn(world.store, note):
+        restore_tree(world.store, world.output)
+        note()
     push(world, add("p3"), add("p4"), add("p5"), add("p6"))
     note()
     world.adopt("state-2")
