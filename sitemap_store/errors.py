@@ -43,3 +43,20 @@ class Unavailable(SitemapdError):
         super().__init__(f"{what}: {detail}")
         self.what = what
         self.detail = detail
+
+
+class RedisUnavailable(Unavailable):
+    """Redis can't be used for now: it is soon asked again, since what waits for it is a whole site."""
+
+
+class RedisRefuses(RedisUnavailable):
+    """Redis answers, but can't take a command for now; trying again may help.
+
+    `because` completes the sentence "Redis can't take this now, because …".
+    """
+
+    def __init__(self, *, what: str, because: str) -> None:
+        super().__init__(what=what, detail=f"can't take this now, because {because}")
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.detail}"

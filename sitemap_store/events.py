@@ -18,6 +18,8 @@ from typing import Literal, NamedTuple
 
 Op = Literal["add", "update", "delete"]
 
+FUTURE_MS = 5 * 60 * 1000
+"""How far clocks may differ: an event's `at` that is further ahead counts as now."""
 KEEP = "="
 """In a record: the producer said nothing about this field of an update."""
 
@@ -156,9 +158,16 @@ def count_events(elements: Iterable[bytes]) -> int:
 
 
 def read_log(elements: Iterable[bytes]) -> Iterator[Logged]:
-    """The events of a log's elements, oldest first."""
+    """The events of a log's elements, oldest first.
+
+    One that says to be of later than its append, by more than clocks differ, counts as of its append:
+    otherwise a producer whose clock is years ahead would win every race.
+    """
     for element in elements:
         head, *records = element.decode().split("\n")
         appended = int(head)
         for record in records:
-            yield tuple.__new__(Logged, (decode(record), appended))
+            event = decode(record)
+            if event.at is not None and event.at > appended + FUTURE_MS:
+                event = event._replace(at=appended)
+            yield tuple.__new__(Logged, (event, appended))

@@ -161,6 +161,7 @@ KEYS: Final = (
     Key(
         "held", "list", "log elements that wait for the end of a restore", "append, drain", "unfolded events"
     ),
+    Key("turn", "string", "who restores the site, or appends what is held; 30 s", "restore, a start", "one"),
     Key(
         "stats",
         "hash",

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import redis
 
 from sitemap_store.connection import translated
+from sitemap_store.errors import RedisRefuses
 from sitemap_store.store import Store
 
 LAG_BOUNDS_MS = (
@@ -231,9 +232,15 @@ class Server(NamedTuple):
 
 
 def server(client: redis.Redis) -> Server:
-    """How the state's Redis stands."""
-    with translated():
-        info = client.info()
+    """How the state's Redis stands; little of it where its user may not run INFO."""
+    info: dict[str, Any]
+    try:
+        with translated():
+            info = client.info()
+    except RedisRefuses as error:
+        if not isinstance(error.__cause__, redis.exceptions.NoPermissionError):
+            raise
+        info = {}
     append_only = info.get("aof_enabled")
     policy = info.get("maxmemory_policy")
     return Server(

@@ -25,6 +25,7 @@ from sitemap_store.errors import BadSetting, SitemapdError, Unavailable
 from sitemap_store.site import INDEX_FILE, SHARD_NAME
 
 MARKER = ".sitemapd"
+FILE_MODE = 0o644
 _TEMP = ".sitemapd-"
 
 
@@ -63,14 +64,19 @@ class OpenFile(NamedTuple):
 class Folder:
     """One site's output folder. Raises Unavailable when the folder can't be read or written now."""
 
-    def __init__(self, path: Path, *, sync: bool = True) -> None:
+    def __init__(self, path: Path, *, sync: bool = True, file_mode: int = FILE_MODE) -> None:
         self.path = path
         self._sync = sync
+        self.file_mode = file_mode
+        """Of published files, whatever the umask; folders that `prepare` makes can be entered as widely."""
 
     def prepare(self) -> None:
         """Make the folder and see that it can be written. Raises BadSetting when it can't."""
         try:
+            made = [each for each in (self.path, *self.path.parents) if not each.exists()]
             self.path.mkdir(parents=True, exist_ok=True)
+            for each in made:
+                each.chmod(0o700 | self.file_mode | (self.file_mode & 0o444) >> 2)
             probe = self.path / f"{_TEMP}probe-{os.getpid()}.tmp"
             probe.write_bytes(b"")
             probe.unlink()
@@ -88,11 +94,14 @@ class Folder:
             done = _compare(target, data)
             if done is not Put.SAME:
                 self._replace(target, data, self.path / f"{_TEMP}{worker}@{name}.tmp")
+            else:
+                self._allow(target)
             return done
 
     def _replace(self, target: Path, data: bytes, temp: Path) -> None:
         try:
             with open(temp, "wb", opener=_create) as file:
+                os.fchmod(file.fileno(), self.file_mode)
                 file.write(data)
                 if self._sync:
                     file.flush()
@@ -102,6 +111,12 @@ class Folder:
             with suppress(OSError):
                 temp.unlink()
             raise
+
+    def _allow(self, target: Path) -> None:
+        """Give a file of an earlier run its mode; another user's keeps its own."""
+        if stat.S_IMODE(target.stat().st_mode) != self.file_mode:
+            with suppress(PermissionError):
+                target.chmod(self.file_mode)
 
     def sync(self) -> None:
         """Bring the names of all files that were put to the disk."""
@@ -231,7 +246,7 @@ class Folder:
 
 
 def _create(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o644)
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _is_published_name(name: str) -> bool:

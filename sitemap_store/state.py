@@ -507,16 +507,18 @@ class Partition:
         self.config = int(number)
         return bool(changed)
 
-    def drain(self) -> int:
+    def drain(self, token: str) -> int:
         """Empty a state that never published, its unfolded events held back; -1 if it has an id.
 
-        What is appended from now on is held back too, until the state gets its id (`adopt`).
+        What is appended from now on is held back too, until the state gets its id (`adopt`). `token` tells
+        this restore from another.
         """
-        return int(self._run("drain"))
+        return int(self._run("drain", token))
 
     def restore(
         self,
         *,
+        token: str,
         section: str,
         number: int,
         index: int,
@@ -526,13 +528,14 @@ class Partition:
         size: int,
         snapshot: Snapshot,
         complete: bool,
-    ) -> None:
+    ) -> bool:
         """Take a published shard into this partition with its name, place and seats.
 
         The shards of a section come in the order of their numbers; one that is here already is left alone.
-        One that is not `complete` (an entry of the file was left out) is rendered again.
+        One that is not `complete` (an entry of the file was left out) is rendered again. False when the
+        state was not drained with this `token`, or another restore has begun since.
         """
-        self._run(
+        answer = self._run(
             "restore",
             section,
             number,
@@ -546,8 +549,10 @@ class Partition:
             _sources(snapshot),
             self.site.partitions,
             0 if complete else 1,
+            token,
             *[digest(loc) for loc in snapshot.entries],
         )
+        return int(answer) >= 0
 
     def once(self, digest: str, hold_ms: int, kept_ms: int) -> tuple[bytes, Any]:
         """Take an idempotency key (`sitemap_store.once`)."""

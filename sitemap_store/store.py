@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import redis
@@ -164,16 +164,24 @@ class Store:
             seconds, micros = self.client.time()
         return int(seconds) * 1000 + int(micros) // 1000
 
-    def replay_held(self) -> list[Wake]:
-        """Append what a restore held back; returns the shards that need a job.
+    def has_held(self) -> bool:
+        """Whether something that a restore held back is still to be appended."""
+        with translated(), self.client.pipeline(transaction=False) as pipe:
+            for partition in self.partitions:
+                pipe.exists(f"{partition.prefix}:held")
+            return any(pipe.execute())
+
+    def replay_held(self, alive: Callable[[], None] = lambda: None) -> list[Wake]:
+        """Append what a restore held back, one process at a time; returns the shards that need a job.
 
         Each event counts as having happened when it first came, so one that came after the restore,
-        or a second replay after a crash, can't be undone by it.
+        or a second replay after a crash, can't be undone by it. `alive` is called before each of its steps.
         """
         wakes: list[Wake] = []
         for partition in self.partitions:
             key = f"{partition.prefix}:held"
             while True:
+                alive()
                 with translated():
                     elements = self.client.lrange(key, 0, 255)
                 if not elements:
@@ -182,9 +190,25 @@ class Store:
                     event if event.at is not None else event._replace(at=appended)
                     for event, appended in read_log(map(_bytes, elements))
                 )
-                with translated():
-                    self.client.ltrim(key, len(elements), -1)
+                alive()
+                self._trim(key, elements)
         return wakes
+
+    def _trim(self, key: str, done: list[Any]) -> None:
+        """Take elements off a list's head if they are still there: another may have been faster."""
+        pipe: Any
+        with translated(), self.client.pipeline() as pipe:
+            while True:
+                try:
+                    pipe.watch(key)
+                    head = pipe.lrange(key, 0, len(done) - 1)
+                    pipe.multi()
+                    if head == done:
+                        pipe.ltrim(key, len(done), -1)
+                    pipe.execute()
+                except redis.WatchError:
+                    continue
+                return
 
     def unfolded(self) -> int:
         """How many events are stored and not yet folded."""

@@ -32,7 +32,7 @@ def check_priority(value: object) -> str:
     if isinstance(value, str):
         text = value
     elif isinstance(value, float) or value in (0, 1):
-        text = repr(value)
+        text = "0.0" if value == 0 and isinstance(value, float) else repr(value)  # JSON has a -0.0
     else:
         raise _refused_priority(value, "is not within 0.0 to 1.0")
     match = _TENTHS.fullmatch(text)

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from sitemap_store.errors import Refused
-from sitemap_store.events import Adds, Event
+from sitemap_store.events import FUTURE_MS, Adds, Event
 from sitemap_store.site import Site
 from sitemap_store.urls import normalise
 from sitemap_store.values import check_changefreq, check_priority
@@ -37,8 +37,6 @@ FIELDS = ("op", "loc", "lastmod", "changefreq", "priority", "at", "source", "urg
 OPS = ("add", "update", "delete")
 EXT_MAX = 256 * 1024
 """The most bytes of one event's `ext` as JSON."""
-FUTURE_MS = 10 * 60 * 1000
-"""How far ahead of the clock an event's `at` may be: more than that and it would win every race."""
 
 _SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 
@@ -78,6 +76,10 @@ def check(item: object, site: Site, now: int, *, source: str | None = None) -> C
         fields[_LASTMOD], warning = fields[_LASTMOD]
         if warning:
             warnings = (*warnings, warning)
+    if fields[_AT] is not None and fields[_AT] > now + FUTURE_MS:
+        fields[_AT] = now
+        warning = f"The at {_shown(item['at'])} of {loc} is over five minutes ahead, so it counts as now."
+        warnings = (*warnings, warning)
     return Checked(Event._make(fields), warnings)
 
 
@@ -151,10 +153,10 @@ def check_source(source: object) -> str:
     return source
 
 
-def check_at(at: object, now: int, assume_zone: str | None = None) -> int:
+def check_at(at: object, assume_zone: str | None = None) -> int:
     """When an event happened, in epoch milliseconds, from a W3C date-time with a zone.
 
-    Raises Refused (rule "at") for another form, or for a time over ten minutes ahead of `now`.
+    Raises Refused (rule "at") for another form.
     """
     if not isinstance(at, str):
         raise _wrong("at", at, "is a date-time such as 2026-03-21T11:22:33Z")
@@ -164,10 +166,7 @@ def check_at(at: object, now: int, assume_zone: str | None = None) -> int:
         raise Refused(loc="", rule="at", detail=refused.detail) from refused
     if text is None:
         raise _wrong("at", at, "is a full date-time such as 2026-03-21T11:22:33Z")
-    when = instant_ms(text)
-    if when > now + FUTURE_MS:
-        raise _wrong("at", at, "says when the change happened and can't lie in the future")
-    return max(when, 0)
+    return max(instant_ms(text), 0)
 
 
 def check_ext(ext: object) -> str:
@@ -206,6 +205,7 @@ _ADD: Final = {"add"}
 _DATES: Final = 16_384
 """How many dates that were seen are remembered: every day of forty years."""
 _LASTMOD: Final = Event._fields.index("lastmod")
+_AT: Final = Event._fields.index("at")
 _FIRST_READ: Final = _LASTMOD
 """Where in an event the fields begin that are read one by one; `op` and `loc` are read before."""
 _READ: Final[Mapping[str, Callable[[Any, Site, int], Any]]] = {
@@ -214,7 +214,7 @@ _READ: Final[Mapping[str, Callable[[Any, Site, int], Any]]] = {
     "lastmod": _lastmod,
     "changefreq": lambda value, site, now: check_changefreq(value),
     "priority": lambda value, site, now: check_priority(value),
-    "at": lambda value, site, now: check_at(value, now, site.assume_timezone),
+    "at": lambda value, site, now: check_at(value, site.assume_timezone),
     "source": lambda value, site, now: check_source(value),
     "urgent": _urgent,
     "ext": lambda value, site, now: check_ext(value),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from threading import Event
+from typing import TypeVar
 
-from sitemap_store.errors import BadSetting
+from sitemap_store.errors import BadSetting, RedisRefuses
 from sitemap_store.guard import Verdict, judge
 from sitemap_store.output import Folder, NotOurs
 from sitemap_store.store import Store
 from sitemapd.build import Parts, check_redis
+from sitemapd.turn import turn
 from worker.scrub import SEEN_MS, living
 
 log = logging.getLogger(__name__)
@@ -19,16 +22,54 @@ log = logging.getLogger(__name__)
 Configs = dict[str, list[int]]
 """Each site's settings by their number, in each of its partitions."""
 
+Done = TypeVar("Done")
 
-def begin(parts: Parts) -> Configs:
-    """Check everything and tie each site's state to its output. Raises BadSetting or Unavailable."""
+REFUSED_S = 0.5
+"""The pause before a Redis that can't take commands for now is asked again."""
+
+
+WAITS = "Another process appends what a restore held back; waiting for it"
+
+
+def begin(parts: Parts, stop: Event | None = None) -> Configs:
+    """Check everything and tie each site's state to its output; wait while Redis can't take it now.
+
+    Returns early, with nothing, when `stop` is set meanwhile. Raises BadSetting or Unavailable.
+    """
+    return patiently(lambda: _begin(parts), stop) or {}
+
+
+def begin_producers(parts: Parts) -> None:
+    """What a watcher or relay needs of Redis before it starts. Raises BadSetting or Unavailable."""
+    patiently(lambda: _check_redis(parts), None)
+
+
+def patiently(work: Callable[[], Done], stop: Event | None) -> Done | None:
+    """Do it; while Redis answers that it can't take it now, log why and do it again until `stop` is set."""
+    stop, logged = stop or Event(), ""
+    while not stop.is_set():
+        try:
+            return work()
+        except RedisRefuses as error:
+            if str(error) != logged:
+                logged = str(error)
+                log.warning("%s. Trying again.", logged, extra={"action": "redis_refuses"})
+            stop.wait(REFUSED_S)
+    return None
+
+
+def _begin(parts: Parts) -> Configs:
     if not parts.sites:
         raise BadSetting(setting="sites", detail="no site is configured.", hint="Add one under [sites.NAME].")
     for name in {**parts.sources, **parts.databases}:
         parts.folder(name).prepare()
+    _check_redis(parts)
+    return {name: _begin_site(parts, name) for name in parts.sites}
+
+
+def _check_redis(parts: Parts) -> None:
     for warning in check_redis(parts):
         log.warning("%s", warning, extra={"action": "redis_settings"})
-    return {name: _begin_site(parts, name) for name in parts.sites}
 
 
 def _begin_site(parts: Parts, name: str) -> list[int]:
@@ -68,8 +109,10 @@ def _begin_site(parts: Parts, name: str) -> list[int]:
         _want_all(store, f"The output {folder.path} was emptied or replaced", files)
     elif any(changed):
         _want_all(store, "Settings that the files depend on have changed", files)
-    # What a restore held back, if it was cut short before it could append it again.
-    parts.waker.wake(name, store.replay_held())
+    if store.has_held():
+        # A restore was cut short before it could append it again, or still does it.
+        with turn(store, lambda: log.info("%s", WAITS, extra={"action": "waits", "site": name})) as alive:
+            parts.waker.wake(name, store.replay_held(alive))
     return [partition.config for partition in store.partitions]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Callable
 from typing import NamedTuple
 
 from sitemap_store.entries import Entry, digest
@@ -33,19 +35,21 @@ class _Shard(NamedTuple):
     lastmod: int
 
 
-def restore_tree(store: Store, folder: Folder) -> Restored:
+def restore_tree(store: Store, folder: Folder, *, alive: Callable[[], None] = lambda: None) -> Restored:
     """Read every listed shard into the empty state of a site, seats and all.
 
     Events that wait in the state are held back (`Store.replay_held`). May be repeated after a crash.
-    Raises SitemapdError for a tree that can't be read: nothing is published then.
+    `alive` is called before each shard. Raises SitemapdError for a tree that can't be read: nothing is
+    published then; and when another restore has begun meanwhile.
     """
-    shards = list(_listed(store, folder))
+    shards, token = list(_listed(store, folder)), secrets.token_hex(8)
     for partition in store.partitions:
-        if partition.drain() < 0:
+        if partition.drain(token) < 0:
             raise SitemapdError("the state has been restored or begun already")
     urls = skipped = 0
     seen: set[bytes] = set()
     for shard in shards:
+        alive()
         data = folder.read(shard.file)
         if data is None:
             raise SitemapdError(f"the index lists {shard.file}, which is not in {folder.path}")
@@ -54,7 +58,9 @@ def restore_tree(store: Store, folder: Folder) -> Restored:
         urls += len(entries)
         body = plain(data)
         etag = etag_of(body)
-        store.partitions[(shard.number - 1) % store.site.partitions].restore(
+        partition = store.partitions[(shard.number - 1) % store.site.partitions]
+        taken = partition.restore(
+            token=token,
             section=shard.section,
             number=shard.number,
             index=(shard.index_number - 1) // store.site.partitions + 1,
@@ -65,6 +71,8 @@ def restore_tree(store: Store, folder: Folder) -> Restored:
             snapshot=Snapshot(entries, {}),
             complete=not refused,
         )
+        if not taken:
+            raise SitemapdError(f"another restore of site {store.site.name} has taken over")
     return Restored(urls, len(shards), skipped)
 
 

@@ -134,6 +134,8 @@ class SiteSettings(BaseModel):
     """Spreads one huge site over a Redis cluster. Fixed once the site has state."""
     fsync: bool = True
     """Wait for the disk at each published file."""
+    file_mode: str = Field("0644", pattern=r"^0?6[046][046]$")
+    """The mode of published files, in octal, whatever the umask."""
     assume_timezone: str | None = None
     """Zone of date-times that come without one, such as +01:00; without it they are refused."""
     cross_submission: bool = False

@@ -11,6 +11,7 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from sitemap_store.connection import translated
+from sitemap_store.errors import Unavailable
 from sitemap_store.wire import QUEUE
 from worker.jobs import Sites, job_class
 
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 WORKER_TTL_S = 60
 MAINTENANCE_S = 30
 RETRY_S = 0.5
+PROBE = "rq:sitemapd:probe"
+"""Below RQ's own prefix, so that a Redis user with RQ's rights may write it."""
 SAY_AGAIN_S = 60.0
 """RQ tries to reconnect every 2 s, and says so each time."""
 
@@ -70,23 +73,31 @@ class _Sentences(logging.Filter):
 
 
 def _await_redis(client: redis.Redis, name: str) -> None:
-    """Return once Redis answers: a worker that ended instead would be started again and again."""
+    """Return once Redis takes a write: a worker that ended instead would be started again and again.
+
+    One that is full, or has too few replicas, answers a ping all the same.
+    """
     said = False
     while True:
         try:
-            client.ping()
-        except (redis.ConnectionError, redis.TimeoutError) as error:
+            with translated("the queue's Redis"):
+                client.set(PROBE, name, px=1000)
+        except Unavailable as error:
             if not said:
-                reason = str(error).rstrip(".")
                 log.error(
-                    "Redis can't be reached (%s); a worker waits for it",
-                    reason,
+                    "%s; a worker waits for it",
+                    _capital(error),
                     extra={"action": "redis_away", "worker": name},
                 )
             said = True
             time.sleep(RETRY_S)
         else:
             return
+
+
+def _capital(error: Unavailable) -> str:
+    text = f"{error.what} {error.detail}".rstrip(".")
+    return text[:1].upper() + text[1:]
 
 
 def run_worker(client: redis.Redis, name: str, sites: Sites) -> bool:

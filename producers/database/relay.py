@@ -20,11 +20,13 @@ from producers.database.session import Session
 from producers.database.source import DatabaseSource
 from producers.database.standing import Standing
 from producers.sink import EventSink
-from sitemap_store.errors import SitemapdError
+from sitemap_store.errors import RedisUnavailable, SitemapdError
 
 log = logging.getLogger(__name__)
 
 PAUSES: Final = (0.2, 15.0)
+REDIS_PAUSE: Final = 2.0
+"""The longest before Redis is asked again."""
 """The first and the longest pause, in seconds, before what failed is tried again."""
 STANDBY: Final = 1.0
 """Seconds between two tries to become the one that leads."""
@@ -118,16 +120,18 @@ class Relay:
     def _live(self) -> None:
         standing, pause = self._standing, 0.0
         while not standing.stopping.is_set():
-            begun = standing.monotonic()
+            longest = PAUSES[1]
             try:
                 self._lead()
             except SitemapdError as error:
+                if standing.status["state"] in ("relaying", "standby"):
+                    pause = 0.0  # it went well meanwhile
+                if isinstance(error, RedisUnavailable):
+                    longest = REDIS_PAUSE
                 self._failed(str(error))
             if standing.stopping.is_set():
                 break
-            if standing.monotonic() - begun > PAUSES[1]:
-                pause = 0.0
-            pause = min(max(pause * 2, PAUSES[0]), PAUSES[1])
+            pause = min(max(pause * 2, PAUSES[0]), longest)
             standing.rest(pause)
         standing.say(state="stopped")
 

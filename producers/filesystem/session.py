@@ -34,7 +34,7 @@ from producers.filesystem.source import FilesystemSource
 from producers.filesystem.standing import Standing
 from producers.filesystem.walk import WatchLimit
 from producers.sink import EventSink
-from sitemap_store.errors import Unavailable
+from sitemap_store.errors import RedisUnavailable, Unavailable
 
 if sys.platform == "linux":
     from producers.filesystem.inotify import WatchTable
@@ -48,6 +48,8 @@ ASK_STATE: Final = 5.0
 BATCH: Final = 5000
 """Paths that are looked at in one go."""
 PAUSES: Final = (0.2, 30.0)
+REDIS_PAUSE: Final = 2.0
+"""The longest before Redis is asked again."""
 """The first and the longest pause, in seconds, before what failed is tried again."""
 HELD_RESCAN: Final = 60.0
 """Seconds between two scans while deletes are held back."""
@@ -290,7 +292,8 @@ class Session:
     def _failed(self, error: Unavailable) -> None:
         standing = self._standing
         standing.reconcile_due = True
-        self._pause = min(max(self._pause * 2, PAUSES[0]), PAUSES[1])
+        longest = REDIS_PAUSE if isinstance(error, RedisUnavailable) else PAUSES[1]
+        self._pause = min(max(self._pause * 2, PAUSES[0]), longest)
         text = str(error)
         if standing.status.get("problem") != text:
             log.warning("%s. Trying again.", text, extra=standing.extra("source_waits"))

@@ -2,7 +2,7 @@
 -- shard order; what held already has stays before them. From now on until the state gets its id, appends
 -- go to held too: their URLs may not have their seats yet. Called before a restore, and again if one was
 -- cut short.
--- ARGV: 1 now
+-- ARGV: 1 now, 2 the restore's token: what a restore with another one still sends is refused
 -- Returns how many log elements were kept, or -1 when the state has an id.
 if redis.call('HGET', key('state'), 'id') then return -1 end
 local kept = 0
@@ -23,5 +23,5 @@ end
 for _, section in ipairs(redis.call('SMEMBERS', key('sections'))) do redis.call('DEL', key('sec:' .. section)) end
 redis.call('DEL', key('state'), key('shards'), key('sections'), key('open'), key('numbers'), key('due'),
   key('pending'), key('scheduled'), key('leases'), key('aside'), key('purge'), key('index_sizes'))
-redis.call('HSET', key('state'), 'restoring', 1)
+redis.call('HSET', key('state'), 'restoring', ARGV[2])
 return kept

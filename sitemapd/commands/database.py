@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from producers.database.shape import Shape
     from producers.database.source import DatabaseSource
 
-log = logging.getLogger("sitemapd")
-
 
 @click.command()
 @click.argument("source", required=False)
@@ -31,7 +28,7 @@ def relay(context: Context, source: str | None, accept_deletes: bool) -> None:
     """Relay the changes of database sources, all of them or one. SIGHUP compares the tables anew."""
     context.configure_logging()
     parts = context.parts
-    from sitemapd.build import check_redis
+    from sitemapd.begin import begin_producers
     from sitemapd.reporting import Reporter
     from sitemapd.services import check_relays, relays, rescan_on_hangup, stop_on_signals
 
@@ -50,8 +47,7 @@ def relay(context: Context, source: str | None, accept_deletes: bool) -> None:
         )
     check_relays(relaying)
     ease_collector()
-    for warning in check_redis(parts):
-        log.warning("%s", warning, extra={"action": "redis_settings"})
+    begin_producers(parts)
     stop = stop_on_signals()
     rescan_on_hangup(relaying)
     for each in relaying:

@@ -30,11 +30,14 @@ class Finding(NamedTuple):
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
+@click.option(
+    "--web-user", metavar="USER", help="See whether the web server's user can read what is published."
+)
 @click.pass_obj
-def doctor(context: Context, as_json: bool) -> None:
+def doctor(context: Context, as_json: bool, web_user: str | None) -> None:
     """Look at the configuration, Redis, the outputs and the workers; exit 1 if something is wrong."""
     parts = context.parts
-    findings = list(_look(parts))
+    findings = list(_look(parts, web_user))
     if as_json:
         click.echo(json.dumps([finding._asdict() for finding in findings]))
     else:
@@ -44,7 +47,7 @@ def doctor(context: Context, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _look(parts: Parts) -> Iterator[Finding]:
+def _look(parts: Parts, web_user: str | None) -> Iterator[Finding]:
     from sitemapd.build import check_redis
 
     yield _packages()
@@ -53,7 +56,7 @@ def _look(parts: Parts) -> Iterator[Finding]:
     yield redis
     for name in parts.sites:
         folder = parts.folder(name)
-        yield _try(f"output of {name}", partial(_output, folder))
+        yield _try(f"output of {name}", partial(_output, folder, web_user))
         if redis.fine:
             yield _try(f"state of {name}", partial(_state, parts, name))
             yield _workers(parts, name)
@@ -67,9 +70,11 @@ def _try(what: str, look: Callable[[], str]) -> Finding:
         return Finding(what, False, str(error))
 
 
-def _output(folder: Folder) -> str:
+def _output(folder: Folder, web_user: str | None) -> str:
+    from sitemapd.readable import check_readable
+
     folder.prepare()
-    return f"{folder.path} can be written"
+    return f"{folder.path} can be written; {check_readable(folder, web_user)}"
 
 
 def _state(parts: Parts, name: str) -> str:

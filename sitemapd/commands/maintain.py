@@ -13,6 +13,8 @@ from sitemap_store.errors import SitemapdError
 from sitemapd.cli import Context
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sitemapd.build import Parts
 
 
@@ -72,13 +74,18 @@ def restore(context: Context, discard: bool) -> None:
     Events that were pushed meanwhile are kept and applied after it. Workers that run go on by themselves.
     """
     from sitemapd.embedded import redis_running
+    from sitemapd.turn import turn
 
     name = context.site_name
-    with redis_running(context.parts):
-        _restore(context.parts, name, discard)
+
+    def say() -> None:
+        click.echo(f"sitemapd: another process restores site {name}; waiting for it", err=True)
+
+    with redis_running(context.parts), turn(context.parts.store(name), say) as alive:
+        _restore(context.parts, name, discard, alive)
 
 
-def _restore(parts: Parts, name: str, discard: bool) -> None:
+def _restore(parts: Parts, name: str, discard: bool, alive: Callable[[], None]) -> None:
     from sitemapd.begin import adopt
     from sitemapd.restore import discard_tree, restore_tree
 
@@ -97,15 +104,16 @@ def _restore(parts: Parts, name: str, discard: bool) -> None:
         for partition in store.partitions:
             partition.want_all(present=())
         adopt(parts, name, secrets.token_hex(8))
-        parts.waker.wake(name, store.replay_held())
+        parts.waker.wake(name, store.replay_held(alive))
         click.echo(f"Removed {files} old files; what Redis holds is published in their place.")
         return
-    restored = restore_tree(store, folder)
+    restored = restore_tree(store, folder, alive=alive)
     state_id = secrets.token_hex(8)
+    alive()
     # The marker first: cut short here, the state still has no id, and the restore is simply run again.
     folder.mark(name, state_id)
     adopt(parts, name, state_id)
-    wakes = store.replay_held()
+    wakes = store.replay_held(alive)
     parts.waker.wake(name, wakes)
     click.echo(
         f"Restored {restored.urls} URLs in {restored.shards} shards from {folder.path}."

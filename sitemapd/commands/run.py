@@ -98,7 +98,9 @@ def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, *
 
     relaying = relays(parts)
     check_relays(relaying)
-    configs = begin(parts)
+    configs = begin(parts, stop)
+    if stop.is_set():
+        return
     if parts.settings.redis_url is None:
         log.info("Redis runs at %s", parts.redis_url, extra={"action": "redis_started"})
     watching = watchers(parts)

@@ -47,7 +47,7 @@ def watch(context: Context, accept_deletes: bool) -> None:
     """Watch the configured content directories. SIGHUP compares them with the state anew."""
     context.configure_logging()
     parts = context.parts
-    from sitemapd.build import check_redis
+    from sitemapd.begin import begin_producers
     from sitemapd.reporting import Reporter
     from sitemapd.services import rescan_on_hangup, stop_on_signals, watchers
 
@@ -58,8 +58,7 @@ def watch(context: Context, accept_deletes: bool) -> None:
             detail="no content directory is configured.",
             hint="Add one under [sites.NAME.watch.SOURCE].",
         )
-    for warning in check_redis(parts):
-        log.warning("%s", warning, extra={"action": "redis_settings"})
+    begin_producers(parts)
 
     stop = stop_on_signals()
     rescan_on_hangup(watching)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from sitemapd.build import Parts, build
 from sitemapd.child import publishers
 from sitemapd.restore import restore_tree
 from sitemapd.settings import load
+from sitemapd.turn import turn
 from tests.published import listed, picture, published, valid_now
 from worker.publish import SitePublisher, no_fault
 
@@ -193,3 +196,27 @@ def test_events_that_a_cut_short_restore_held_back_come_in_at_the_next_start(
     begin(parts)
     start.work(parts, watch=True)
     assert set(published(start.output)) == {*PAGES[1:], f"{BASE}meanwhile"}
+
+
+def test_one_at_a_time_has_a_turn(tmp_path: Path, redis_url: str) -> None:
+    """A second process waits until the first is done, and one that lost its turn is told."""
+    store = Start(tmp_path, redis_url).parts().store("main")
+    order: list[str] = []
+
+    def second() -> None:
+        with turn(store, lambda: order.append("waits")):
+            order.append("second")
+
+    with turn(store, lambda: order.append("never")) as alive:
+        alive()
+        other = threading.Thread(target=second)
+        other.start()
+        while not order:
+            time.sleep(0.01)
+        order.append("first")
+    other.join(10)
+    assert order == ["waits", "first", "second"]
+    with turn(store, lambda: None) as alive:
+        store.client.delete(f"{store.partitions[0].prefix}:turn")
+        with pytest.raises(SitemapdError, match="taken over"):
+            alive()

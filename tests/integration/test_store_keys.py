@@ -18,6 +18,7 @@ from sitemap_store.protocol import STRICT
 from sitemap_store.state import FAILURES
 from sitemap_store.wake import Waker
 from sitemapd.restore import restore_tree
+from sitemapd.turn import turn
 from tests.integration.store_world import DAY, add, delete, push, scores, seat, update, work
 from tests.redis_server import RedisServer
 from tests.world import BASE, World, make_site
@@ -76,10 +77,8 @@ def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]
     push(world, *(delete(f"blog/{n}") for n in range(30)), delete("p1", urgent=True))
     work(world)
     note()
-    for _ in range(3):
-        world.now += 5000
-        world.keep()
-        work(world)
+    world.settle()
+    world.fault = note
     for partition in world.store.partitions:
         shard = min(map(int, scores(world, "shards", partition.number)))
         push(world, *(add(f"p{n}", priority="0.3") for n in range(30)))
@@ -124,7 +123,9 @@ def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]
     note()
     client.flushall()
     push(world, add("early"))
-    restore_tree(world.store, world.output)
+    with turn(world.store, note):
+        restore_tree(world.store, world.output)
+        note()
     push(world, add("p3"), add("p4"), add("p5"), add("p6"))
     note()
     world.adopt("state-2")

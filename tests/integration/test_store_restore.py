@@ -13,7 +13,8 @@ from sitemap_store.errors import SitemapdError
 from sitemap_store.events import Event
 from sitemap_store.render import Style
 from sitemap_store.site import Site
-from sitemap_store.state import Partition
+from sitemap_store.state import Partition, Wake
+from sitemap_store.store import Store
 from sitemapd.restore import discard_tree, restore_tree
 from tests.integration.store_world import (
     add,
@@ -145,12 +146,12 @@ def test_a_restore_that_crashes_is_done_again(
     forget(world)
     real, calls = Partition.restore, 0
 
-    def crashing(self: Partition, **shard: Any) -> None:
+    def crashing(self: Partition, **shard: Any) -> bool:
         nonlocal calls
         if calls == after:
             raise Crash("restore")
         calls += 1
-        real(self, **shard)
+        return real(self, **shard)
 
     with monkeypatch.context() as patch:
         patch.setattr(Partition, "restore", crashing)
@@ -184,9 +185,9 @@ def test_a_call_that_is_repeated_after_a_time_out_changes_nothing(
     forget(world)
     real = Partition.restore
 
-    def twice(self: Partition, **shard: Any) -> None:
+    def twice(self: Partition, **shard: Any) -> bool:
         real(self, **shard)
-        real(self, **shard)
+        return real(self, **shard)
 
     monkeypatch.setattr(Partition, "restore", twice)
     restore(world)
@@ -221,12 +222,12 @@ def test_events_that_come_during_the_restore_wait_for_its_end(
     forget(world)
     real, calls = Partition.restore, 0
 
-    def busy(self: Partition, **shard: Any) -> None:
+    def busy(self: Partition, **shard: Any) -> bool:
         nonlocal calls
         calls += 1
         events = [update(path, priority=f"0.{calls}") for path in PATHS] + [add(f"new{calls}")]
         assert world.store.append(events) == [], "nothing is woken while the restore goes on"
-        real(self, **shard)
+        return real(self, **shard)
 
     monkeypatch.setattr(Partition, "restore", busy)
     restore_tree(world.store, world.output)
@@ -395,3 +396,73 @@ def test_a_restored_entry_is_what_the_file_said(make_world: MakeWorld) -> None:
         assert found.entry == Entry(BASE + path, "2026-01-01", "", "0.5")
         assert path in files(world)[found.file]
         assert seat(world, path) == found.shard
+
+
+@pytest.mark.parametrize("urls", [12_000, 50_000])
+def test_a_shard_of_any_size_is_restored(make_world: MakeWorld, urls: int) -> None:
+    """Up to the most URLs that a file may hold; its directory is as deep as one that grew."""
+    world = make_world(make_site(shard_size=50_000))
+    push(world, *(add(f"p{n}") for n in range(urls)))
+    world.settle()
+    tree = picture(world.folder)
+    forget(world)
+    restore(world)
+    push(world, add("new"), update("p7", priority="0.7"))
+    world.settle()
+    found = published(world.folder)
+    assert len(found) == urls + 1
+    assert found[BASE + "p7"][2] == "0.7"
+    assert tree.keys() <= picture(world.folder).keys()
+    consistent(world)
+
+
+def test_a_restore_that_another_overtook_says_so(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it still sends is refused, also while the other is under way; nothing is lost or doubled."""
+    world = filled(make_world)
+    forget(world)
+    push(world, add("new"))
+    real, calls = Partition.restore, 0
+
+    def overtaken(self: Partition, **shard: Any) -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            monkeypatch.setattr(Partition, "restore", meanwhile)
+            restore_tree(world.store, world.output)
+        return real(self, **shard)
+
+    def meanwhile(self: Partition, **shard: Any) -> bool:
+        assert real(self, **{**shard, "token": "of the first"}) is False
+        return real(self, **shard)
+
+    monkeypatch.setattr(Partition, "restore", overtaken)
+    with pytest.raises(SitemapdError, match="another restore"):
+        restore_tree(world.store, world.output)
+    finish(world)
+    settled(world, *PATHS, "new")
+    consistent(world)
+
+
+def test_two_replays_at_once_lose_nothing(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one has appended the other takes off the list only if it is still there."""
+    world = filled(make_world)
+    forget(world)
+    names = [f"new{n}" for n in range(700)]
+    for name in names:
+        push(world, add(name))
+    restore_tree(world.store, world.output)
+    world.adopt("state-2")
+    real = Store.append
+
+    def both(store: Store, events: Any) -> list[Wake]:
+        monkeypatch.setattr(Store, "append", real)
+        wakes = store.append(events)
+        return wakes + store.replay_held()
+
+    monkeypatch.setattr(Store, "append", both)
+    for wake in world.store.replay_held():
+        world.enqueue(wake)
+    assert not world.store.has_held()
+    settled(world, *PATHS, *names)

@@ -1,11 +1,22 @@
 """The log's text: what an append wrote is what the fold reads."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_store.events import KEEP, Event, Logged, count_events, decode, encode, plain_adds, read_log
+from sitemap_store.events import (
+    FUTURE_MS,
+    KEEP,
+    Event,
+    Logged,
+    count_events,
+    decode,
+    encode,
+    plain_adds,
+    read_log,
+)
 from tests import strategies
-from tests.world import BASE
+from tests.world import BASE, START
 
 
 def _plain(event: Event) -> Event:
@@ -71,7 +82,7 @@ def test_the_epoch_is_a_time_like_any_other() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 2**53), st.lists(strategies.events, min_size=1, max_size=4)), max_size=4
+        st.tuples(st.integers(START, 2**53), st.lists(strategies.events, min_size=1, max_size=4)), max_size=4
     )
 )
 def test_a_log_gives_its_events_oldest_first_with_their_time(appends: list[tuple[int, list[Event]]]) -> None:
@@ -113,3 +124,12 @@ def test_plain_adds_of_one_source_are_taken(appended: int, events: list[Event], 
     plain_adds_agree(
         appended, [event._replace(source=events[0].source) for event in events] if alike else events
     )
+
+
+@pytest.mark.parametrize(
+    ("at", "counts_as"), [(1000, 1000), (2000 + FUTURE_MS, 2000 + FUTURE_MS), (10**15, 2000)]
+)
+def test_a_time_far_behind_its_append_counts_as_the_append(at: int, counts_as: int) -> None:
+    """Whoever wrote the record: a clock that is years ahead wins no race."""
+    element = f"2000\n{encode(Event('delete', 'https://example.com/', at=at))}".encode()
+    assert [logged.event.at for logged in read_log([element])] == [counts_as]

@@ -393,3 +393,41 @@ def test_a_published_file_can_be_read_by_a_web_server(folder: Folder) -> None:
     finally:
         os.umask(umask)
     assert (folder.path / NAME).stat().st_mode & 0o777 == 0o644
+
+
+@pytest.fixture
+def closed_umask() -> Iterator[None]:
+    """Within the test the process makes files for its own user alone, as services with UMask=0077 do."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> str:
+    """A file's or folder's permissions, as `chmod` takes them."""
+    return f"{stat.S_IMODE(path.stat().st_mode):04o}"
+
+
+@pytest.mark.parametrize(
+    ("file_mode", "file", "above"),
+    [(0o644, "0644", "0755"), (0o640, "0640", "0750"), (0o600, "0600", "0700")],
+)
+@pytest.mark.usefixtures("closed_umask")
+def test_modes_do_not_depend_on_the_umask(tmp_path: Path, file_mode: int, file: str, above: str) -> None:
+    """Files have the mode that is set, and the folders that are made for them can be entered as widely."""
+    folder = Folder(tmp_path / "a" / "public", file_mode=file_mode)
+    folder.prepare()
+    folder.put(NAME, b"<xml/>", "w1")
+    folder.mark("shop", "id")
+    assert {mode(folder.path / NAME), mode(folder.path / MARKER)} == {file}
+    assert {mode(folder.path), mode(folder.path.parent)} == {above}
+
+
+def test_a_file_of_an_earlier_run_gets_its_mode(folder: Folder) -> None:
+    """Also when its bytes are right already; it is not written again."""
+    folder.put(NAME, b"<xml/>", "w1")
+    (folder.path / NAME).chmod(0o600)
+    os.utime(folder.path / NAME, ns=(1, 1))
+    assert folder.put(NAME, b"<xml/>", "w1") is Put.SAME
+    assert mode(folder.path / NAME) == "0644"
+    assert (folder.path / NAME).stat().st_mtime_ns == 1

@@ -40,6 +40,9 @@ def test_anything_else_is_no_changefreq(value: object) -> None:
         (0, "0.0"),
         (1.0, "1.0"),
         (0.0, "0.0"),
+        (-0.0, "0.0"),
+        ("0.80", "0.8"),
+        ("1.00", "1.0"),
         (0.5, "0.5"),
         (0.8, "0.8"),
         (0.1, "0.1"),
@@ -63,7 +66,7 @@ def test_a_priority_finer_than_tenths_is_refused(text: str) -> None:
     [
         *("-0.1", "1.01", "NaN", "0,5", "5e-1", "", " 0.5", "0.5\n", "+0.5", "-0", "0_5", "٠.٥"),
         *("1.1", "2", "10", "0.", ".5", "00.5", "inf", "½", "0x0", "0.5 "),
-        *(2, -1, 10**5000, 1.1, -0.1, -0.0, 0.1 + 0.2, 1e-5, 1e300),
+        *(2, -1, 10**5000, 1.1, -0.1, 0.1 + 0.2, 1e-5, 1e300),
         *(float("nan"), float("inf"), True, False, None, b"0.5", [0.5], decimal.Decimal("0.5")),
     ],
     ids=lambda value: repr(value) if not isinstance(value, int) else "int",
