@@ -27,13 +27,14 @@ if not lease(id, worker, now, tonumber(ARGV[3])) then return {'busy'} end
 
 local elements, bytes, start = {}, 0, 0
 while bytes < tonumber(ARGV[5]) do
-  local chunk = redis.call('LRANGE', key('log:' .. id), start, start + 255)
+  local chunk = redis.call('LRANGE', key('log:' .. id), start, start + 31)
   for _, element in ipairs(chunk) do
+    if bytes >= tonumber(ARGV[5]) then break end
     elements[#elements + 1] = element
     bytes = bytes + #element
   end
-  if #chunk < 256 then break end
-  start = start + 256
+  if #chunk < 32 then break end
+  start = start + 32
 end
 return {'work', now, redis.call('HGET', key('state'), 'id') or '',
   redis.call('HGETALL', key('s:' .. id)), redis.call('GET', key('snap:' .. id)), unlink, elements}
