@@ -52,7 +52,7 @@ KEYS: Final = (
     Key(
         "log:<id>",
         "list",
-        "the shard's log: one element for each append",
+        "the shard's log: an element for each append, or each 256 KiB of one",
         "append, commit",
         "unfolded events",
     ),

@@ -183,7 +183,7 @@ class Store:
             while True:
                 alive()
                 with translated():
-                    elements = self.client.lrange(key, 0, 255)
+                    elements = self.client.lrange(key, 0, 31)
                 if not elements:
                     break
                 wakes += self.append(

@@ -20,11 +20,36 @@ local function done()
   if stream then redis.call('SET', key('stream:' .. stream), place, 'EX', STREAM_S) end
 end
 
+local stamp = format('%d', now)
+
+-- Adds records to a list as elements of at most ELEMENT bytes, or of one record: what reads them, reads
+-- whole elements. A text of several records is cut only where it is too long.
+local ELEMENT = 262144
+local function push(list, texts)
+  local element, size = {stamp}, 0
+  local function add(text)
+    if size > 0 and size + #text > ELEMENT then
+      redis.call('RPUSH', list, table.concat(element, '\n'))
+      element, size = {stamp}, 0
+    end
+    element[#element + 1] = text
+    size = size + #text + 1
+  end
+  for _, text in ipairs(texts) do
+    if #text <= ELEMENT then
+      add(text)
+    else
+      for record in string.gmatch(text, '[^\n]+') do add(record) end
+    end
+  end
+  redis.call('RPUSH', list, table.concat(element, '\n'))
+end
+
 local state = redis.call('HMGET', key('state'), 'buckets', 'seats', 'restoring')
 if state[3] then
-  local held = {string.format('%d', now)}
+  local held = {}
   for i = 13, #ARGV, 2 do held[#held + 1] = ARGV[i] end
-  redis.call('RPUSH', key('held'), table.concat(held, '\n'))
+  push(key('held'), held)
   done()
   return {}
 end
@@ -33,7 +58,6 @@ local size, split = level(n)
 local open, touched, order, total = {}, {}, {}, 0
 local X, WIDTH = 120, 10 -- an urgent delete's code, a digest's bytes (sitemap_store.events, .entries)
 local urgent = ARGV[10] == '1'
-local stamp = string.format('%d', now)
 
 -- The section's open shard; a full one freezes and the next is opened.
 local function opened(section)
@@ -77,7 +101,7 @@ end
 local function log_of(id)
   local log = touched[id]
   if not log then
-    log = {stamp, n = 1}
+    log = {n = 0}
     touched[id] = log
     order[#order + 1] = id
   end
@@ -122,7 +146,7 @@ end
 local wake = {}
 for _, id in ipairs(order) do
   local shard = touched[id]
-  redis.call('RPUSH', key('log:' .. id), table.concat(shard, '\n'))
+  push(key('log:' .. id), shard)
   local at = now
   if shard.urgent then
     redis.call('HSET', key('s:' .. id), 'urgent', 1)

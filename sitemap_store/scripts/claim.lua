@@ -32,14 +32,14 @@ local generation = redis.call('HGET', shard, 'wanted')
 local unlink = meta[3] and not redis.call('ZSCORE', key('leaving:' .. meta[4]), id) and meta[3] or ''
 local elements, bytes, start, all = {}, 0, 0, false
 while not all and bytes < tonumber(ARGV[5]) do
-  local chunk = redis.call('LRANGE', key('log:' .. id), start, start + 255)
+  local chunk = redis.call('LRANGE', key('log:' .. id), start, start + 31)
   for _, element in ipairs(chunk) do
     elements[#elements + 1] = element
     bytes = bytes + #element
     if bytes >= tonumber(ARGV[5]) then break end
   end
-  all = #chunk < 256
-  start = start + 256
+  all = #chunk < 32
+  start = start + 32
 end
 if redis.call('LLEN', key('log:' .. id)) > #elements then redis.call('HINCRBY', shard, 'wanted', 1) end
 return {'work', now, redis.call('HGET', key('state'), 'id') or '', number, generation,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import redis
 
 from sitemap_store.errors import Unavailable
+from sitemap_store.events import Event, read_log
 from sitemap_store.prepare import BATCH
 from sitemap_store.site import Site
+from sitemap_store.state import LOG_BYTES
 from tests.integration.store_world import (
     add,
     consistent,
@@ -28,6 +31,7 @@ from tests.redis_server import RedisServer
 from tests.world import BASE, START, World, make_site
 
 MakeWorld = Callable[[Site], World]
+ELEMENT = 256 * 1024
 
 
 def test_an_event_wakes_its_shard_once(make_world: MakeWorld) -> None:
@@ -230,3 +234,25 @@ def test_counts_are_kept(make_world: MakeWorld, client: redis.Redis) -> None:
     assert (stats["add"], stats["update"], stats["delete"]) == ("2", "1", "2")
     world.settle()
     assert world.store.unfolded() == 0
+
+
+@pytest.mark.parametrize("restoring", [False, True])
+def test_elements_are_cut_and_a_fold_is_bounded(make_world: MakeWorld, restoring: bool) -> None:
+    """Whatever an append brings: no element is long, and no claim gives much more than the bound."""
+    world = make_world(make_site(shard_size=1000))
+    partition = world.store.partitions[0]
+    if restoring:
+        world.client.hset(f"{partition.prefix}:state", "restoring", "token")
+    # An extension's room is what makes records long; 24 MB in all, one record longer than an element.
+    sizes = [300_000, *(200_000 for _ in range(50)), *(1_000 for _ in range(14_000))]
+    events = [Event("add", f"{BASE}p{n % 700}", ext=f"{n}{'x' * size}") for n, size in enumerate(sizes)]
+    world.store.append(events)
+    name = "held" if restoring else "log:1"
+    elements: Any = world.client.lrange(f"{partition.prefix}:{name}", 0, -1)
+    assert max(map(len, elements)) < 300_100
+    assert sum(len(element) > ELEMENT + 100 for element in elements) == 1, "the one long record, alone"
+    assert [logged.event.ext for logged in read_log(elements)] == [event.ext for event in events]
+    if not restoring:
+        claim = partition.claim(1, "w")
+        assert claim is not None
+        assert LOG_BYTES <= sum(map(len, claim.log)) < LOG_BYTES + ELEMENT + 100_000
