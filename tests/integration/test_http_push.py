@@ -117,7 +117,11 @@ def test_gzip_is_unfolded(world: HttpWorld) -> None:
     assert world.locs() == {"a", "b"}
 
 
-@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b'{"op":"add"}\n')[:-9], b"", b"\x1f\x8b"])
+@pytest.mark.parametrize(
+    "body",
+    [b"no gzip", gzip.compress(b'{"op":"add"}\n')[:-9], b"", b"\x1f\x8b"],
+    ids=["no gzip", "cut off", "empty", "two bytes"],
+)
 def test_bad_gzip_is_400(world: HttpWorld, body: bytes) -> None:
     """What is no gzip, or ends too early, is malformed."""
     answer = world.post(body, Content_Encoding="gzip")

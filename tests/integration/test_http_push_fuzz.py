@@ -25,6 +25,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 
 from producers.http import Caps
 from producers.http.openapi import document
+from tests.examples import examples
 from tests.integration.http_world import NDJSON, SECRET, HttpWorld, add, ndjson, token
 from tests.redis_server import RedisServer
 
@@ -147,9 +148,7 @@ def test_huge_bodies_take_no_memory(world: HttpWorld) -> None:
     assert resident() - before < 64 * MIB
 
 
-@hypothesis.settings(
-    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@hypothesis.settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     body=st.binary(max_size=300)
     | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")),
@@ -166,9 +165,7 @@ def test_any_bytes_get_an_answer(world: HttpWorld, body: bytes, kind: str, packe
     assert "accepted" in answer.json() or answer.json()["rule"]
 
 
-@hypothesis.settings(
-    max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@hypothesis.settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=400))
 def test_any_bytes_on_the_wire_are_survived(world: HttpWorld, sent: bytes) -> None:
     """Whatever comes over the socket, the answer is a 4xx or none."""
@@ -214,7 +211,7 @@ def test_api_does_as_its_document_says(
 ) -> None:
     """Status, content type and body of every answer are those of the document, whatever is asked."""
 
-    @hypothesis.settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @hypothesis.settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
     @given(operation.as_strategy(generation_mode=mode))
     def ask(case: Any) -> None:
         case.headers["Authorization"] = f"Bearer {SECRET}"
