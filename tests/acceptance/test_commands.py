@@ -100,7 +100,7 @@ def test_lines_of_a_pipe_are_published_as_they_come(shop: Place) -> None:
         for path in ("a", "b"):
             lines.write(ndjson([add(path)]))
             lines.flush()
-            until(partial(is_published, shop, path), within=20, what=f"{path} is published")
+            until(partial(is_published, shop, path), what=f"{path} is published")
         lines.write(b"nonsense\n")
         lines.flush()
         assert said.readline().startswith(b"line 3: : The line is not JSON")
@@ -167,7 +167,7 @@ def test_status_tells_each_site_and_section(plain: Place) -> None:
     worker = plain.worker(processes=3)
     plain.wait()
     plain.events(add("bad", priority=2), code=1)
-    until(lambda: main_status(plain)["workers"] == 3, within=10, what="three workers are alive")
+    until(lambda: main_status(plain)["workers"] == 3, what="three workers are alive")
     site = main_status(plain)
     assert (site["urls"], site["shards"], site["refused"]) == (28, 4, 1)
     assert (site["due_shards"], site["unfolded_events"], site["waiting_ms"]) == (0, 0, 0)
@@ -210,7 +210,7 @@ def test_doctor_finds_what_is_wrong(plain: Place) -> None:
     assert alone.code == 1
     assert "WRONG workers of main" in alone.out
     worker = plain.worker()
-    until(lambda: plain.command("doctor").code == 0, within=15, what="doctor finds nothing wrong")
+    until(lambda: plain.command("doctor").code == 0, what="doctor finds nothing wrong")
     findings = plain.ok("doctor", "--json").json
     assert all(finding["fine"] for finding in findings)
     assert {"redis", "output of main", "state of main", "workers of main"} <= {
