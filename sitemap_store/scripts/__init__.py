@@ -16,10 +16,13 @@ NAMES = (
     "index_published",
     "keeper",
     "release",
+    "is_listed",
     "beat",
     "postpone",
     "refuse",
-    "recheck",
+    "want",
+    "witness",
+    "configure",
     "restore",
     "drain",
     "once",
@@ -31,7 +34,7 @@ class Scripts:
 
     def __init__(self, client: redis.Redis) -> None:
         folder = resources.files(__package__)
-        common = folder.joinpath("common.lua").read_text("utf-8")
+        common = "".join(folder.joinpath(f"{name}.lua").read_text("utf-8") for name in ("common", "record"))
         self._scripts = {
             name: client.register_script(common + folder.joinpath(f"{name}.lua").read_text("utf-8"))
             for name in NAMES

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from sitemap_store.errors import Unavailable
+from sitemap_store.output import Put
 from sitemap_store.protocol import STRICT, Limits
 from sitemap_store.site import Site
 from tests.integration.store_world import (
@@ -27,7 +29,7 @@ from tests.integration.store_world import (
     work,
     work_until_crash,
 )
-from tests.published import content, listed, picture, published, shard_files
+from tests.published import content, listed, picture, published, shard_files, urls_of
 from tests.world import BASE, World, make_site
 
 MakeWorld = Callable[[Site], World]
@@ -268,3 +270,70 @@ def test_one_url_that_is_larger_than_a_file_may_be_is_not_split(make_world: Make
     world = make_world(make_site(shard_size=10, limits=limits(size=100)))
     push(world, add("a"))
     settled(world, "a")
+
+
+def crawled(world: World) -> set[str]:
+    """The paths in the files that the index names, each once or more often."""
+    return {
+        loc.removeprefix(BASE) for name in listed(world.folder) for loc, *_ in urls_of(world.folder / name)
+    }
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["old part first", "new part first"])
+@pytest.mark.parametrize("point", ["committed", "renamed", "published", "index_claimed", "index_renamed"])
+def test_a_crash_in_a_split_leaves_no_url_nowhere(make_world: MakeWorld, point: str, first: bool) -> None:
+    """Whichever part is rewritten first afterwards: the old file stays until an index names the new one."""
+    world = make_world(make_site(shard_size=10, limits=limits(urls=6)))
+    paths = {f"p{n}" for n in range(6)}
+    push(world, *map(add, sorted(paths)))
+    world.settle()
+    world.now += 5000
+    push(world, add("p6"), add("p7"))
+    assert work_until_crash(world, point, 1)
+    world.jobs.clear()
+    world.release("w1")
+
+    def check(_point: str) -> None:
+        assert crawled(world) >= paths
+
+    world.fault = check
+    for _ in range(30):
+        world.now += 100
+        order = sorted(
+            (int(member) for member in scores(world, "due") if member.isdigit()), reverse=not first
+        )
+        for shard in order:
+            world.run(world.worker("w2"), 0, str(shard))
+            check("")
+        if not first:
+            work(world, "w2")
+    settled(world, *paths, "p6", "p7")
+    consistent(world)
+
+
+def test_a_split_whose_new_part_cannot_be_written_changes_nothing(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file can't be put there (the disk is full for it alone): the old file stays whole."""
+    world = make_world(make_site(shard_size=10, limits=limits(urls=6)))
+    paths = {f"p{n}" for n in range(6)}
+    push(world, *map(add, sorted(paths)))
+    world.settle()
+    world.now += 5000
+    put = world.output.put
+
+    def failing(name: str, data: bytes, worker: str) -> Put:
+        if name == "sitemap-pages-2.xml":
+            raise Unavailable(what="output", detail="the disk is full")
+        return put(name, data, worker)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.output, "put", failing)
+        push(world, add("p6"), add("p7"))
+        for _ in range(5):
+            work(world)
+            assert crawled(world) >= paths
+            world.now += 4000
+            world.keep()
+    settled(world, *paths, "p6", "p7")
+    consistent(world)
