@@ -3,16 +3,18 @@
 PYTHON ?= python3
 PORT ?= 8321
 PYTEST_ARGS ?=
+PROCESSES ?= auto
 BENCH_ARGS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help run test lint format bench lock clean
+.PHONY: help run test test-long lint format bench lock clean
 
 help:
 	@echo "make run     the service on examples/site, at http://127.0.0.1:$(PORT)/"
-	@echo "make test    the tests (PYTEST_ARGS=… goes to pytest)"
+	@echo "make test    the tests, side by side (PROCESSES=n, PYTEST_ARGS=… goes to pytest)"
+	@echo "make test-long  the same and the long ones, with ten times the examples of each property"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make format  let ruff lay out the code"
 	@echo "make bench   the benchmarks (BENCH_ARGS=… goes to them)"
@@ -39,8 +41,12 @@ help:
 run: .venv/.run-stamp
 	$(BIN)/sitemapd run examples/site --base-url http://127.0.0.1:$(PORT)/ --output .run/public --data-dir .run/data --port $(PORT)
 
+# A process takes tests from the end of another's list when its own is done.
 test: .venv/.stamp
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=worksteal $(PYTEST_ARGS)
+
+test-long: .venv/.stamp
+	$(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=worksteal -m "" --hypothesis-profile=long $(PYTEST_ARGS)
 
 lint: .venv/.stamp
 	$(BIN)/ruff check .

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from tests.acceptance.processes import kill_all, running, state
-from tests.acceptance.until import until
+from tests.acceptance.until import PATIENCE, until
 
 ROOT: Final = Path(__file__).parents[2]
 BASE: Final = "https://shop.example.com/"
-COMMAND_SECONDS: Final = 60.0
-START_SECONDS: Final = 30.0
-STOP_SECONDS: Final = 30.0
+COMMAND_SECONDS: Final = 120.0
+STOP_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +86,7 @@ class Service:
         """The process ids of the worker processes below the test's folder, whoever started them."""
         return sorted(pid for pid, line in running(self.folder).items() if "sitemapd.child" in line)
 
-    def says(self, text: str, *, times: int = 1, within: float = START_SECONDS) -> str:
+    def says(self, text: str, *, times: int = 1, within: float = PATIENCE) -> str:
         """Wait until its output or log holds a text that often; returns the last line that does."""
 
         def lines() -> list[str]:
@@ -192,7 +191,7 @@ class Place:
 
     def wait(self) -> None:
         """Return when all that was pushed is published."""
-        self.ok("wait", "--timeout", "40")
+        self.ok("wait", "--timeout", str(PATIENCE))
 
     def close(self) -> None:
         """End everything, by process id, and check what was said: no traceback, no secret, ever."""

@@ -38,4 +38,4 @@ def kill_all(folder: Path) -> None:
     for pid in running(folder):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    until(lambda: not running(folder), within=10, what=f"nothing runs below {folder}")
+    until(lambda: not running(folder), what=f"nothing runs below {folder}")

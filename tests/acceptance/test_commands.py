@@ -93,20 +93,20 @@ def test_push_waits_for_the_files(shop: Place) -> None:
     assert locs(shop) == {"a", "b", *(f"p{n}" for n in range(500))}
 
 
-def test_lines_of_a_pipe_are_published_as_they_come(shop: Place) -> None:
+def test_lines_of_a_pipe_are_published_as_they_come(plain: Place) -> None:
     """`push -` at the end of a pipe that stays open does not wait for its end, and refuses at once."""
-    shop.worker()
-    with shop.pipe("push", "-", code=1) as (lines, said):
+    plain.worker()
+    with plain.pipe("push", "-", code=1) as (lines, said):
         for path in ("a", "b"):
             lines.write(ndjson([add(path)]))
             lines.flush()
-            until(partial(is_published, shop, path), within=20, what=f"{path} is published")
+            until(partial(is_published, plain, path), what=f"{path} is published")
         lines.write(b"nonsense\n")
         lines.flush()
         assert said.readline().startswith(b"line 3: : The line is not JSON")
 
 
-def test_bulk_push_refuses_line_by_line(shop: Place) -> None:
+def test_bulk_push_refuses_line_by_line(plain: Place) -> None:
     """5,000 lines with bad ones among them: those are named by number, value and rule, the rest published."""
     lines = [json.dumps(add(f"p/{n}", lastmod="2026-03-21")).encode() for n in range(4990)]
     bad = {
@@ -126,7 +126,7 @@ def test_bulk_push_refuses_line_by_line(shop: Place) -> None:
     stdin = b"\n".join(lines)
     assert len(lines) == 5000
 
-    result = shop.command("push", "-", "--json", stdin=stdin)
+    result = plain.command("push", "-", "--json", stdin=stdin)
     assert result.code == 1
     said = result.json
     assert (said["accepted"], said["refused"]) == (4990, 10)
@@ -136,24 +136,24 @@ def test_bulk_push_refuses_line_by_line(shop: Place) -> None:
         assert row["detail"].endswith((".", "?"))
         assert bad[row["line"]][1] in ("", row["rule"]), row
 
-    again = shop.command("push", "-", stdin=stdin)
+    again = plain.command("push", "-", stdin=stdin)
     assert (again.code, again.out) == (1, "accepted 4990, refused 10\n")
     assert [line.split(":")[0] for line in again.err.splitlines()] == [f"line {number}" for number in bad]
     assert again.err.splitlines()[2].endswith("[lastmod]")
 
-    timed_out = shop.command("wait", "--timeout", "0.5")
+    timed_out = plain.command("wait", "--timeout", "0.5")
     assert timed_out.code == 1, "no worker runs"
     assert "sitemapd: after 0.5 s" in timed_out.err
-    assert not list(shop.output.glob("*")) if shop.output.exists() else True
+    assert not list(plain.output.glob("*")) if plain.output.exists() else True
 
-    worker = shop.worker()
-    shop.wait()
-    assert locs(shop) == {f"p/{n}" for n in range(4990)}
+    worker = plain.worker()
+    plain.wait()
+    assert locs(plain) == {f"p/{n}" for n in range(4990)}
     assert worker.stop() == 0
 
-    rows = shop.ok("rejected", "--json", "--limit", "10").json
+    rows = plain.ok("rejected", "--json", "--limit", "10").json
     assert {row["rule"] for row in rows} == {row["rule"] for row in said["refusals"]}
-    assert "2026-13-01" in shop.ok("rejected").out
+    assert "2026-13-01" in plain.ok("rejected").out
 
 
 def test_status_tells_each_site_and_section(plain: Place) -> None:
@@ -167,7 +167,7 @@ def test_status_tells_each_site_and_section(plain: Place) -> None:
     worker = plain.worker(processes=3)
     plain.wait()
     plain.events(add("bad", priority=2), code=1)
-    until(lambda: main_status(plain)["workers"] == 3, within=10, what="three workers are alive")
+    until(lambda: main_status(plain)["workers"] == 3, what="three workers are alive")
     site = main_status(plain)
     assert (site["urls"], site["shards"], site["refused"]) == (28, 4, 1)
     assert (site["due_shards"], site["unfolded_events"], site["waiting_ms"]) == (0, 0, 0)
@@ -214,7 +214,7 @@ def test_doctor_finds_what_is_wrong(plain: Place) -> None:
     assert alone.code == 1
     assert "WRONG workers of main" in alone.out
     worker = plain.worker()
-    until(lambda: plain.command("doctor").code == 0, within=15, what="doctor finds nothing wrong")
+    until(lambda: plain.command("doctor").code == 0, what="doctor finds nothing wrong")
     findings = plain.ok("doctor", "--json").json
     assert all(finding["fine"] for finding in findings)
     assert {"redis", "output of main", "state of main", "workers of main"} <= {

@@ -56,14 +56,14 @@ def test_the_example_shop_comes_up_from_nothing_in_one_command(place: Place) -> 
 
     service = place.service("run", "--port", "0")
     service.says("Serving at")
-    until(lambda: len(published(output)) == 5, within=30, what="all five products are listed")
+    until(lambda: len(published(output)) == 5, what="all five products are listed")
     assert has("cups/sch%C3%A4lchen")
     _execute(database, "UPDATE products SET published = 1 WHERE slug = 'winter-blend'")
-    until(lambda: has("tea/winter-blend"), within=10, what="the published product is listed")
+    until(lambda: has("tea/winter-blend"), what="the published product is listed")
     assert service.stop() == 0
     _execute(database, "DELETE FROM products WHERE slug = 'kyusu'")
     again = place.service("run", "--port", "0")
-    until(lambda: not has("pots/kyusu"), within=30, what="what changed meanwhile is gone")
+    until(lambda: not has("pots/kyusu"), what="what changed meanwhile is gone")
     row = place.ok("status", "--json").json["sites"]["shop"]["producers"]["catalogue"]
     assert (row["kind"], row["triggers"], row["lag_rows"]) == ("relay", "installed", 0)
     assert again.stop() == 0
@@ -85,9 +85,9 @@ def test_triggers_relay_and_sync(place: Place, redis_url: str) -> None:
     place.worker()
     relay = place.service("relay", "catalogue")
     relay.says("[relay_ready")
-    until(lambda: _paths(place) == {"p/tea", "p/cup", "p/waits"}, within=20, what="the rows are listed")
+    until(lambda: _paths(place) == {"p/tea", "p/cup", "p/waits"}, what="the rows are listed")
     _execute(file, "UPDATE products SET slug = 'mug' WHERE slug = 'cup'")
-    until(lambda: _paths(place) == {"p/tea", "p/mug", "p/waits"}, within=20, what="the new slug is listed")
+    until(lambda: _paths(place) == {"p/tea", "p/mug", "p/waits"}, what="the new slug is listed")
     assert place.ok("sync", "--source", "catalogue", "--json").json == {"asked": True, "held": 0}
     assert relay.stop() == 0
     done = place.ok("sync", "--source", "catalogue", "--json").json

@@ -65,7 +65,7 @@ def test_callbacks_of_a_job_are_not_run(place: Place, worker: Service, queue: Qu
     queue.enqueue("os.system", f"touch {place.folder / 'ran'}", **hooks)
     queue.enqueue(REWRITE_SHARDS, "main", 0, [1], **hooks)
     worker.says("[job_refused")
-    until(queue.is_empty, within=10, what="the jobs are done")
+    until(queue.is_empty, what="the jobs are done")
     place.ok("push", "add", f"{BASE}more")
     place.wait()
     assert traces(place) == []
@@ -87,7 +87,7 @@ def test_jobs_of_ours_may_come_twice_or_for_nothing(place: Place, worker: Servic
     ):
         queue.enqueue(REWRITE_SHARDS, *wrong)
         queue.enqueue(PUBLISH_INDEX, *wrong)
-    until(queue.is_empty, within=15, what="the jobs are done")
+    until(queue.is_empty, what="the jobs are done")
     place.ok("push", "add", f"{BASE}more")
     queue.enqueue(REWRITE_SHARDS, "main", 0, [2])
     place.wait()

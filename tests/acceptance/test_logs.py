@@ -41,7 +41,7 @@ def story(place: Place, server: RedisServer, *flags: str) -> Service:
     place.ok("push", "add", f"{BASE}b")
     worker.says("publish_postponed")
     file.rmdir()
-    until(lambda: f"{BASE}b" in published(place.output), within=15, what="it is published after all")
+    until(lambda: f"{BASE}b" in published(place.output), what="it is published after all")
     assert worker.stop() == 0
     return worker
 

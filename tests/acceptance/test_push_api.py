@@ -152,7 +152,7 @@ def test_nothing_is_lost_over_restarts(place: Place, redis_url: str) -> None:
             def reached(goal: int = goal) -> bool:
                 return len(stored) >= goal
 
-            until(reached, within=40, what="events are accepted")
+            until(reached, what="events are accepted")
             if step % 2:
                 worker.kill()
                 worker = place.worker()
@@ -250,10 +250,8 @@ def test_rq_job_takes_events_in(place: Place, redis_url: str) -> None:
     queue.enqueue(PUSH_EVENTS, "main", {"op": "add"})
     queue.enqueue(PUSH_EVENTS, "nope", [add("c")])
     queue.enqueue(PUSH_EVENTS, "main", [add("c")], "not a source")
-    until(lambda: not len(queue), within=20, what="the jobs are taken")
-    until(
-        lambda: published(place.output) == {"a", "b"}, within=20, what="the events of the job are published"
-    )
+    until(lambda: not len(queue), what="the jobs are taken")
+    until(lambda: published(place.output) == {"a", "b"}, what="the events of the job are published")
     redis.close()
     assert place.ok("show", BASE + "a", "--json").json["source"] == "shop"
     (refused,) = place.ok("rejected", "--json").json

@@ -20,9 +20,6 @@ from tests.acceptance.until import until
 from tests.published import listed, picture, published
 from tests.redis_server import KINDS, Kind, any_kind, binary
 
-SOON = 10.0
-"""A change is published within a second; this bound is for a machine that is busy with other things."""
-
 
 class Run:
     """`sitemapd run` on a copy of the example site."""
@@ -49,7 +46,7 @@ class Run:
         said = json.loads(service.says('"redis_started"'))["message"]
         self.redis_url = said[said.index("unix://") :]
         self.address = service.says("Serving at ").removeprefix("Serving at ")
-        until(lambda: self.get("healthz") == 200, within=30, what="/healthz is 200")
+        until(lambda: self.get("healthz") == 200, what="/healthz is 200")
         return service
 
     def get(self, path: str) -> int:
@@ -77,9 +74,9 @@ class Run:
 
     def settled(self) -> dict[str, tuple[bytes, int, int]]:
         """Wait until the published tree is the content's; what its files then are."""
-        until(self._lists_all, within=SOON, what="the published set is the content")
+        until(self._lists_all, what="the published set is the content")
         with self.redis() as client:
-            until(lambda: not client.zcard("sm:{main.0}:pending"), within=SOON, what="nothing waits any more")
+            until(lambda: not client.zcard("sm:{main.0}:pending"), what="nothing waits any more")
         return picture(self.place.output)
 
 
@@ -115,7 +112,6 @@ def test_content_directory_is_published_and_followed(each_site: Run) -> None:
     file = shard_of(each_site, "about.html")
     until(
         lambda: published(each_site.place.output)[BASE + "about.html"][0] == "2023-11-14T22:13:20Z",
-        within=SOON,
         what="the new date is published",
     )
     each_site.settled()
@@ -160,9 +156,9 @@ def test_killed_run_can_be_started_again(site: Run) -> None:
     service = site.start()
     before = site.settled()
     (site.content / "last.html").write_text("<title>Last</title>")
-    until(lambda: published(site.place.output).keys() == site.pages(), within=SOON, what="all are listed")
+    until(lambda: published(site.place.output).keys() == site.pages(), what="all are listed")
     service.kill()
-    until(lambda: not service.workers(), within=10, what="the workers end by themselves")
+    until(lambda: not service.workers(), what="the workers end by themselves")
     assert running(site.place.folder), "the embedded server outlives a killed run"
 
     again = site.start()

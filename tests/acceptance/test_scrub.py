@@ -14,9 +14,6 @@ from tests.acceptance.place import BASE, Place, add, settings
 from tests.acceptance.until import until
 from tests.published import index_files, listed, picture, published, shard_files
 
-SOON = 20.0
-"""Put right within ten seconds on an idle machine; this bound is for one that is busy."""
-
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
     """The published files' content."""
@@ -51,7 +48,7 @@ def test_an_output_wiped_while_we_run_is_put_back_whole(filled: Place) -> None:
             listed(filled.output)  # fails on an index that names a file which is not there
             return bytes_of(filled.output) == before
 
-        until(back, within=SOON, what="the output is as it was")
+        until(back, what="the output is as it was")
     assert (filled.output / ".sitemapd").exists()
     service.says("was wiped", times=2)
     site = filled.ok("status", "--json").json["sites"]["main"]
@@ -64,11 +61,11 @@ def test_an_output_wiped_between_two_runs_is_put_back_at_the_next_start(filled: 
     before = bytes_of(filled.output)
     wipe(filled.output)
     service = filled.worker()
-    until(lambda: bytes_of(filled.output) == before, within=SOON, what="the output is as it was")
+    until(lambda: bytes_of(filled.output) == before, what="the output is as it was")
     service.kill()
     wipe(filled.output)
     filled.worker()
-    until(lambda: bytes_of(filled.output) == before, within=SOON, what="the output is as it was")
+    until(lambda: bytes_of(filled.output) == before, what="the output is as it was")
 
 
 def test_a_file_that_was_edited_and_one_that_was_removed_come_back(filled: Place) -> None:
@@ -81,7 +78,6 @@ def test_a_file_that_was_edited_and_one_that_was_removed_come_back(filled: Place
     edited.write_bytes(right.replace(BASE.encode(), b"https://evil.example/"))
     until(
         lambda: removed.exists() and edited.read_bytes() == right,
-        within=SOON,
         what="both files are as they were",
     )
     filled.wait()
@@ -122,13 +118,13 @@ def test_a_process_that_is_configured_to_another_folder_is_refused(filled: Place
     """While the first one runs; after its end the second may start, and publishes everything there."""
     service = filled.worker()
     with redis.Redis.from_url(redis_url) as client:
-        until(lambda: client.zcard("sm:{main.0}:seen"), within=SOON, what="the first one saw its marker")
+        until(lambda: client.zcard("sm:{main.0}:seen"), what="the first one saw its marker")
     refusal = filled.command("--config", str(other(filled, redis_url)), "worker").refusal()
     assert "is not the folder that process" in refusal
     assert not index_files(filled.folder / "elsewhere")
     assert service.stop() == 0
     filled.worker("--config", str(other(filled, redis_url)))
-    until(lambda: len(listed(filled.folder / "elsewhere")) == 6, within=SOON, what="all is published there")
+    until(lambda: len(listed(filled.folder / "elsewhere")) == 6, what="all is published there")
 
 
 def other(place: Place, redis_url: str) -> Path:
@@ -163,6 +159,6 @@ def test_a_worker_that_writes_late_and_dies_leaves_no_old_bytes(filled: Place, r
     temp = name.with_name("late")
     temp.write_bytes(old)
     shutil.move(temp, name)
-    until(lambda: name.read_bytes() == new, within=SOON, what="the new bytes are back")
+    until(lambda: name.read_bytes() == new, what="the new bytes are back")
     service.signal(signal.SIGTERM)
     assert service.ended() == 0

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests import needs
 from tests.browser.busy_site import busy_site
 from tests.integration.web_site import Web, served_site, serving
-from tests.redis_server import RedisServer
+from tests.redis_server import RedisServer, any_kind
 from tests.world import World
 
 FLAGS: Final = (
@@ -39,11 +39,15 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def world(any_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Give the site; tests may add to it."""
-    any_redis.flush()
-    with any_redis.client() as client:
-        yield busy_site(client, tmp_path_factory.mktemp("busy"))
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Give the site, in a server of its own that no other test empties; tests may add to it."""
+    server = RedisServer(any_kind())
+    try:
+        server.start()
+        with server.client() as client:
+            yield busy_site(client, tmp_path_factory.mktemp("busy"))
+    finally:
+        server.close()
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from sitemap_store.render import Style, index, sitemap_xml, urlset
 from sitemap_store.site import index_file
 from sitemap_store.w3c import format_instant
 from tests import strategies
+from tests.examples import examples
 from tests.published import NS, SITEMAPINDEX, URLSET
 from tests.world import BASE, START, make_site
 
@@ -32,14 +33,14 @@ def _read(data: bytes) -> list[tuple[str, ...]]:
 
 
 @given(rows_of)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_lxml_reads_back_the_same_entries(rows: list[Entry]) -> None:
     """Whatever legal entries are rendered, a real XML parser finds them, sorted, all fields the same."""
     assert _read(urlset(rows, Style())) == [tuple(row[:4]) for row in sorted(rows)]
 
 
 @given(rows_of)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_rendered_file_is_valid(rows: list[Entry]) -> None:
     """Namespace, order of the children, forms of the values: by the schema."""
     URLSET.assertValid(etree.fromstring(urlset(rows, Style())).getroottree())

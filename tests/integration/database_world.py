@@ -48,7 +48,7 @@ class World:
         self.kind = server.kind
         self.database = server.create()
         self.application = server.connect(self.database)
-        self.client = connect(redis_url, timeout=2.0)
+        self.client = connect(redis_url, timeout=10.0)
         self.site = Site(name=site, rules=UrlRules(base=BASE), sections=Sections(()))
         self.store = Store(self.client, self.site)
         self.sink = EventSink(self.store, Waker(self.client))

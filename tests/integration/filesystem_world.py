@@ -75,7 +75,7 @@ class World:
         self.content = folder / "content"
         self.content.mkdir(parents=True, exist_ok=True)
         self.state_dir: Path | None = folder / "state"
-        self.client = connect(redis_url, timeout=2.0)
+        self.client = connect(redis_url, timeout=10.0)
         self.site = Site(name="main", rules=UrlRules(base=BASE), sections=Sections(()), assume_timezone=None)
         self.publisher = Recorder(Store(self.client, self.site), Waker(self.client))
         self.publisher.store.partitions[0].adopt("first")

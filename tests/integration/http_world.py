@@ -57,8 +57,8 @@ class HttpWorld:
         max_unfolded: int = 1_000_000,
         site: Site | None = None,
     ) -> None:
-        self.redis = connect(redis_url, timeout=1.0)
-        self.queue = connect(redis_url, timeout=1.0)
+        self.redis = connect(redis_url, timeout=10.0)
+        self.queue = connect(redis_url, timeout=10.0)
         self.site = site or make_site(shard_size=1000)
         self.store = Store(self.redis, self.site)
         shop = ApiSite(

@@ -24,6 +24,7 @@ from sitemap_store.events import Event
 from sitemap_store.prepare import Prepared
 from sitemap_store.state import Wake
 from sitemap_store.stream import AppendStream
+from tests.examples import examples
 from tests.integration.filesystem_world import BASE, World, until
 
 NAMES: Final = [b"a.html", b"a.md", b"index.html", b"index.md", b"ma\xf1a.html", "é b.md".encode(), b"x.txt"]
@@ -83,7 +84,7 @@ def scanned(folder: Path, content: Path, url: str, **options: Any) -> tuple[list
         world.publisher.store.client.flushall()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(trees, st.booleans())
 def test_it_comes_to_what_a_comparison_comes_to(redis_url: str, tree: dict[Any, str], reads: bool) -> None:
     """The same rows and the same state, whatever the names, and however many files share an address."""

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from tests import needs
 from tests.acceptance.place import Place
 from tests.acceptance.until import until
+from tests.examples import examples
 from tests.integration.filesystem_world import BASE, World, plain_look
 from tests.published import published
 from tests.redis_server import RedisServer
@@ -248,14 +249,13 @@ class Tree(RuleBasedStateMachine):
         self.watched.end()
 
 
-def check(watched: Watched, *, examples: int, steps: int) -> None:
+def check(watched: Watched, *, count: int, steps: int) -> None:
     """Run the machine on a watched tree."""
     run_state_machine_as_test(
         type("WatchedTree", (Tree,), {"watched": watched}),
         settings=settings(
-            max_examples=examples,
+            max_examples=examples(count),
             stateful_step_count=steps,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )
@@ -264,14 +264,14 @@ def check(watched: Watched, *, examples: int, steps: int) -> None:
 @pytest.mark.parametrize("polling", ["never", "always"])
 def test_the_state_follows_the_tree(tmp_path: Path, any_redis: RedisServer, polling: str) -> None:
     """Random writes, saves, renames, moves in and out, links, deploys, bursts and restarts."""
-    check(InThisProcess(tmp_path / "home", any_redis, polling), examples=15, steps=25)
+    check(InThisProcess(tmp_path / "home", any_redis, polling), count=15, steps=25)
 
 
 def test_the_published_sitemaps_follow_the_tree(tmp_path: Path) -> None:
     """The same with real processes: what a crawler finds is what a plain look at the tree finds."""
     place = Place(tmp_path)
     try:
-        check(InProcesses(place), examples=4, steps=20)
+        check(InProcesses(place), count=4, steps=20)
     finally:
         place.close()
 

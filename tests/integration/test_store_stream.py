@@ -18,6 +18,7 @@ from sitemap_store.events import Event
 from sitemap_store.site import Site
 from sitemap_store.state import Partition, Wake
 from sitemap_store.stream import AHEAD, AppendStream, Place
+from tests.examples import examples
 from tests.integration.store_world import add, consistent, delete, fields, settled
 from tests.published import published
 from tests.redis_server import RedisServer
@@ -68,7 +69,7 @@ def break_it(world: World, fault: str) -> None:
         world.client.client_kill_filter(_type="normal", skipme=True)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_steps, st.sampled_from([1, 2]))
 def test_whatever_happens_the_last_word_on_a_url_counts(
     any_redis: RedisServer, make_world: MakeWorld, steps: list[tuple[list[tuple[bool, int]], str]], parts: int
@@ -125,7 +126,7 @@ def test_the_shards_that_are_due_are_told_with_the_answers(make_world: MakeWorld
     assert sorted(member for wake in woken for member in wake.members) == ["1", "2"]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.booleans(), st.integers(0, 3)), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=8),

@@ -119,12 +119,12 @@ def test_huge_headers_behind_a_request_in_hand_take_no_memory(web: Web) -> None:
 )
 @pytest.mark.parametrize("path", ["/sitemap.xml", "/", "/sites/shop", "/metrics"])
 def test_a_strange_header_is_no_error(web: Web, header: str, path: str) -> None:
-    """A header that is wrong, or that goes on for ever, is never a 500."""
-    started = time.monotonic()
+    """A header that is wrong, or that goes on for ever, is never a 500, nor much work."""
+    worked = time.process_time()
     begin = f"GET {path} HTTP/1.1\r\nConnection: close\r\nAccept: text/html\r\n"
     answer = web.raw(f"{begin}{header}\r\n\r\n".encode())
     assert 200 <= int(answer.split(b" ")[1]) < 500, answer[:200]
-    assert time.monotonic() - started < 5
+    assert time.process_time() - worked < 5
 
 
 def test_a_login_form_has_a_bound(web: Web) -> None:

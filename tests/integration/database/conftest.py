@@ -10,7 +10,7 @@ from tests.integration.database_servers import SERVERS, Server, running
 from tests.integration.database_world import World
 
 
-@pytest.fixture(scope="module", params=list(SERVERS))
+@pytest.fixture(scope="session", params=list(SERVERS))
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """Give a running database server; a test that takes it runs on each kind."""
     with running(request.param) as server:

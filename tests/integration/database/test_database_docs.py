@@ -8,10 +8,8 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from producers.database import DatabaseSource
-from tests.integration.database_servers import SERVERS, running
+from tests.integration.database_servers import Server
 from tests.integration.database_world import World
 
 PAGE: Final = (Path(__file__).parents[3] / "docs" / "databases.md").read_text()
@@ -37,24 +35,23 @@ def _run(world: World, script: str) -> None:
     world.run(*(statement for statement in script.split(";\n") if statement.strip(" \n;")))
 
 
-@pytest.mark.parametrize("kind", list(SERVERS))
-def test_the_worked_example_of_each_database(kind: str, redis_url: str) -> None:
+def test_the_worked_example_of_each_database(server: Server, redis_url: str) -> None:
     """Schema, settings and later statements give the addresses and dates that the page shows."""
-    later = _block("sql", f"{kind}, later")
-    with running(kind) as server:
-        world = World(server, redis_url, site="shop")
-        try:
-            _run(world, _block("sql", kind))
-            sources = tomllib.loads(_block("toml", kind))["sites"]["shop"]["database"]
-            ((name, options),) = sources.items()
-            options["dsn"] = server.dsn(world.database)  # the page's server is elsewhere
-            world.relay(DatabaseSource(name=name, **options))
-            _run(world, later)
-            wanted = _table_after(later)
-            world.settled()
-            assert {path: entry.lastmod for path, entry in world.entries(name).items()} == wanted
-        finally:
-            world.close()
+    server.start()
+    later = _block("sql", f"{server.kind}, later")
+    world = World(server, redis_url, site="shop")
+    try:
+        _run(world, _block("sql", server.kind))
+        sources = tomllib.loads(_block("toml", server.kind))["sites"]["shop"]["database"]
+        ((name, options),) = sources.items()
+        options["dsn"] = server.dsn(world.database)  # the page's server is elsewhere
+        world.relay(DatabaseSource(name=name, **options))
+        _run(world, later)
+        wanted = _table_after(later)
+        world.settled()
+        assert {path: entry.lastmod for path, entry in world.entries(name).items()} == wanted
+    finally:
+        world.close()
 
 
 def test_every_setting_is_documented_with_its_default() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.integration.database_servers import Server
 from tests.integration.database_world import World, until
 from tests.published import published
@@ -174,8 +175,7 @@ def _env() -> dict[str, str]:
 
 
 @settings(
-    max_examples=4,
-    deadline=None,
+    max_examples=examples(4),
     suppress_health_check=list(HealthCheck),
     # Not shrunk: that would take hours, and every example is short enough to read.
     phases=(Phase.explicit, Phase.reuse, Phase.generate),

@@ -60,6 +60,17 @@ def test_each_token_of_a_site_is_taken() -> None:
         CMS,
         "Bearer ü\xff",
     ],
+    ids=[
+        "none",
+        "empty",
+        "no token",
+        "no token but a space",
+        "basic",
+        "longer",
+        "shorter",
+        "bare",
+        "not ASCII",
+    ],
 )
 def test_without_a_valid_token_nothing_is_told(header: str | None) -> None:
     """No token, a wrong one or one in another scheme is 401, for sites that exist and sites that don't."""
