@@ -116,7 +116,9 @@ def twice(tree: Mapping[str, Collection[str]]) -> list[Found]:
         for loc in tree[name]:
             where.setdefault(loc, []).append(name)
     return [
-        Found("listed twice", f"{loc} in {', '.join(names)}") for loc, names in where.items() if len(names) > 1
+        Found("listed twice", f"{loc} in {', '.join(names)}")
+        for loc, names in where.items()
+        if len(names) > 1
     ]
 
 
@@ -140,10 +142,14 @@ def lastmods(
             found.append(Found("lastmod stays", f"{name} has other bytes and still {old.lastmod}"))
         if name in altered:
             if new.lastmod == old.lastmod:
-                found.append(Found("lastmod stays", f"{name} was altered and repaired and still has {old.lastmod}"))
+                found.append(
+                    Found("lastmod stays", f"{name} was altered and repaired and still has {old.lastmod}")
+                )
         elif new.digest == old.digest and new.lastmod != old.lastmod and new.locs.isdisjoint(touched):
             found.append(
-                Found("lastmod moves", f"{name} has the same bytes and went from {old.lastmod} to {new.lastmod}")
+                Found(
+                    "lastmod moves", f"{name} has the same bytes and went from {old.lastmod} to {new.lastmod}"
+                )
             )
     return found
 
@@ -151,7 +157,9 @@ def lastmods(
 def restless(before: Mapping[str, Shown], after: Mapping[str, Shown]) -> list[Found]:
     """A settled tree that changes although nothing happens."""
     return [
-        Found("not at rest", f"{name}: {before.get(name, _NONE).lastmod}, then {after.get(name, _NONE).lastmod}")
+        Found(
+            "not at rest", f"{name}: {before.get(name, _NONE).lastmod}, then {after.get(name, _NONE).lastmod}"
+        )
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)
     ]
@@ -167,7 +175,9 @@ def told(lines: Iterable[str], who: str) -> list[Found]:
     ]
 
 
-def answered(sent: int, accepted: int, refusals: Collection[Mapping[str, object]], rules: Collection[str]) -> list[Found]:
+def answered(
+    sent: int, accepted: int, refusals: Collection[Mapping[str, object]], rules: Collection[str]
+) -> list[Found]:
     """A batch of which something was neither accepted nor refused by a rule."""
     found = []
     if accepted + len(refusals) != sent:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -40,9 +42,12 @@ class FolderReader:
     def read(self, name: str) -> bytes | None:
         """A file's bytes."""
         try:
-            return (self._output / name).read_bytes()
+            data = (self._output / name).read_bytes()
+            return gzip.decompress(data) if name.endswith(".gz") else data
         except FileNotFoundError:
             return None
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise Bad(f"{name}: {error}") from error
 
 
 class HttpReader:
@@ -149,6 +154,12 @@ class Crawler:
         self._thread.join(30)
 
     def _run(self) -> None:
+        try:
+            self._crawl()
+        except Exception as error:  # noqa: BLE001 - a crawler that dies in silence would find nothing any more
+            self._note("harness", [Found("harness", f"the crawler ended: {error!r}")])
+
+    def _crawl(self) -> None:
         while not self._over.is_set():
             for where, reader, memory in self._readers:
                 # Whoever reads the folder meets a read-only or vanishing disk; that is no tree.
@@ -182,4 +193,6 @@ class Crawler:
 
     def _note(self, where: str, rows: list[Found]) -> None:
         with self._lock:
-            self._found += [Found(rule, f"{where}: {detail}") for rule, detail in rows if rule not in self._excused]
+            self._found += [
+                Found(rule, f"{where}: {detail}") for rule, detail in rows if rule not in self._excused
+            ]

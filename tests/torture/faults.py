@@ -17,8 +17,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from tests.published import NS, SHARD_NAME, parse, shard_files
-from tests.published import URLSET as URLSET_RULES
+from tests.published import NS, URLSET, parse, shard_files
 from tests.torture.checks import Found
 from tests.torture.world import World, go_on, kill, stop
 
@@ -225,7 +224,7 @@ def _wipe(strike: Strike) -> Iterator[None]:
 
 @contextmanager
 def _rewritten(change: Callable[[bytes], bytes], strike: Strike) -> Iterator[None]:
-    files = [file for file in shard_files(strike.world.output) if SHARD_NAME.fullmatch(file.name)]
+    files = shard_files(strike.world.output)
     for file in strike.chance.sample(files, min(len(files), 2)):
         data = file.read_bytes()
         other = change(data)
@@ -240,7 +239,7 @@ def _rewritten(change: Callable[[bytes], bytes], strike: Strike) -> Iterator[Non
 
 def _one_less(data: bytes) -> bytes:
     """The same file without its first URL."""
-    root = parse(data, URLSET_RULES)
+    root = parse(data, URLSET)
     if len(root.findall(f"{NS}url")) < 2:
         return data
     start = data.index(b"<url>")
@@ -263,7 +262,6 @@ REPLIES: Final = {
     "TRYAGAIN": ("TRYAGAIN Multiple keys request during rehashing of slot", False),
     "NOPERM": ("NOPERM User default has no permissions to run the 'evalsha' command", False),
 }
-_KILLED: Final = {"group": "processes", "within": 5.0}
 _GONE: Final = frozenset({"no file", "malformed"})
 
 
@@ -317,7 +315,9 @@ def _all(stop_seconds: float) -> Iterator[Fault]:
     yield tampering(
         name="alter-files", promised="rebuild repairs, lastmod moves", means=partial(_rewritten, _one_less)
     )
-    yield tampering(name="tear-files", promised="rebuild repairs, lastmod moves", means=partial(_rewritten, _torn))
+    yield tampering(
+        name="tear-files", promised="rebuild repairs, lastmod moves", means=partial(_rewritten, _torn)
+    )
 
 
 def faults(stop_seconds: float = 5.0) -> Mapping[str, Fault]:

@@ -58,7 +58,10 @@ class Pusher:
         if kind < 0.30 and so_far:
             return [chance.choice(so_far)]
         if kind < 0.40:
-            return [Push("delete", path), Push("add", f"{self.name}/{chance.randrange(OWN)}", some_entry(chance))]
+            return [
+                Push("delete", path),
+                Push("add", f"{self.name}/{chance.randrange(OWN)}", some_entry(chance)),
+            ]
         if kind < 0.50:
             # It happened long ago: only a URL that nothing was said of yet is listed by it.
             return [Push(chance.choice(("add", "delete")), path, at=self._at())]

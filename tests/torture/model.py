@@ -54,9 +54,7 @@ class Model:
             self.entries[event.path] = event.entry
 
 
-def differences(
-    found: Mapping[str, Entry], expected: Mapping[str, Entry], most: int = 5
-) -> list[str]:
+def differences(found: Mapping[str, Entry], expected: Mapping[str, Entry], most: int = 5) -> list[str]:
     """In words, how a tree differs from what must be listed; empty when it doesn't."""
     words = [f"{path} is missing" for path in sorted(expected.keys() - found.keys())]
     words += [f"{path} is listed and must not be" for path in sorted(found.keys() - expected.keys())]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sqlite3
 import subprocess
 import tempfile
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -63,6 +65,7 @@ COMMANDS: Final = {
     "relay": ("relay",),
     "http": ("serve", "--port", "0"),
 }
+ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:[0-9]+")
 READY: Final = {
     "supervisor-1": "[worker_started",
     "supervisor-2": "[worker_started",
@@ -85,6 +88,8 @@ class World:
         self.past: list[tuple[str, Service]] = []
         """Services that were killed, with their names."""
         self.address = ""
+        self.clock = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
+        """When the run's own clock began: every `at` is long past."""
         self.mounted = False
         self.no_mount = ""
         """Why the output is no small disk of its own; empty when it is."""
@@ -119,10 +124,8 @@ class World:
 
     def find_http(self) -> str:
         """The address that HTTP listens on; empty while it doesn't."""
-        if not self.address:
-            for line in self.services["http"].out.splitlines():
-                if line.startswith("Serving at "):
-                    self.address = line.removeprefix("Serving at ").split()[0]
+        if not self.address and (said := ADDRESS.search(self.services["http"].log)):
+            self.address = f"{said[0]}/"
         return self.address
 
     def workers(self, supervisor: str) -> list[int]:
