@@ -1,4 +1,4 @@
-"""A crawler that never rests: it reads the index and files of it, from the folder and over HTTP, and checks what it gets."""
+"""A crawler that never rests: it reads index and files, from the folder and over HTTP, and checks them."""
 
 from __future__ import annotations
 

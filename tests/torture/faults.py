@@ -1,7 +1,7 @@
 """The faults: what each is called, what is promised under it, and how it is brought about and ended.
 
-A strike is a context manager: it brings the fault about on entry, lets it last while the block runs, and ends it on exit, as an
-operator or an init system would.
+A strike is a context manager: it brings the fault about on entry, lets it last while the block runs,
+and ends it on exit, as an operator or an init system would.
 """
 
 from __future__ import annotations
@@ -326,7 +326,10 @@ def faults(stop_seconds: float = 5.0) -> Mapping[str, Fault]:
 
 
 def chosen(words: str, known: Mapping[str, Fault]) -> dict[str, Fault]:
-    """The faults that a list names: names, groups and `all`, with `-` before what is left out. Raises ValueError."""
+    """The faults that a list names: names, groups, `all`, with `-` before what is left out.
+
+    Raises ValueError for a word that names none.
+    """
     found: dict[str, Fault] = {}
     for word in filter(None, (word.strip() for word in words.replace(",", " ").split())):
         plain = word.removeprefix("-")

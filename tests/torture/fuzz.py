@@ -104,7 +104,7 @@ def good(number: int) -> dict[str, Any]:
 
 
 def lines(chance: random.Random, size: int, first: int) -> tuple[list[bytes], list[int]]:
-    """Lines of NDJSON, and the numbers of the good events among them; the good ones are numbered from `first`."""
+    """Lines of NDJSON, and the numbers of the good events among them, from `first` on."""
     found, numbers = [], []
     for place in range(size):
         if place % 10 == 0:

@@ -1,7 +1,8 @@
 """The load: seeded events of pushers, a folder that is edited and a table that is written to. Pure.
 
-Each generator owns its URLs and knows what they are after its own changes, so renames find something to rename. What the pushers
-share are URLs whose every event carries an `at` of its own: whichever comes last, the one that happened last wins.
+Each generator owns its URLs and knows what they are after its own changes, so renames find something to
+rename. What the pushers share are URLs whose every event carries an `at` of its own: whichever comes last,
+the one that happened last wins.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Pusher:
 
 
 class Step(NamedTuple):
-    """One change of a folder (`write`, `remove`, `move`, `move-folder`) or of a table (`put`, `hide`, `drop`, `swap`)."""
+    """One change of a folder (write, remove, move, move-folder) or of a table (put, hide, drop, swap)."""
 
     kind: str
     path: str

@@ -1,7 +1,7 @@
 """What happens when: the same seed and the same faults give the same plan. Pure.
 
-Faults are dealt like cards: each one comes once before any comes again. From the second deal on a round may have two, of different
-groups, so that one strikes while the other is being recovered from.
+Faults are dealt like cards: each one comes once before any comes again. From the second deal on a round may
+have two, of different groups, one while the other lasts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Those who change the site: two that push, one that edits the folder, one that writes to the table, and one that pushes nonsense.
+"""Those who change the site: two push, one edits files, one writes to a table, one is a stranger.
 
 Each is a thread during a round. What was not accepted is sent again, the whole batch in its order, until it is.
 """
@@ -92,7 +92,7 @@ class Producer(ABC, Generic[Batch]):
                     self.found.append(Found("not accepted", f"{self.name}, for {PATIENCE:g} s: {reason}"))
                     return
                 self.over.wait(PAUSE)
-            except Exception as error:  # noqa: BLE001 - a thread that dies in silence would look like a fault of the product
+            except Exception as error:  # noqa: BLE001 - a thread that dies would look like a fault of the product
                 self.found.append(Found("harness", f"{self.name}: {error!r}"))
                 return
             else:
@@ -112,7 +112,9 @@ class Pushing(Producer[list[Push]]):
         if push.op != "delete":
             event |= {name: value for name, value in push.entry._asdict().items() if value is not None}
         if push.at is not None:
-            event["at"] = (self.world.clock + timedelta(milliseconds=push.at)).isoformat(timespec="milliseconds")
+            event["at"] = (self.world.clock + timedelta(milliseconds=push.at)).isoformat(
+                timespec="milliseconds"
+            )
         return event
 
 

@@ -7,8 +7,9 @@ two commands and never inside one:
 2. `refuse` closes each connection, and each new one.
 3. `reset` breaks the connections that are there with RST; new ones are served.
 4. `swallow` lets Redis run what is asked and breaks the connection in place of the answer.
-5. `answer(text)` has Redis itself answer with that error: the command is replaced by a script that returns it, so the order of
-   the answers stays right. A connection that has subscribed is let through, since Redis runs no script there.
+5. `answer(text)` has Redis itself answer with that error: the command is replaced by a script that returns
+   it, so the order of the answers stays right. A connection that has subscribed is let through, since Redis
+   runs no script there.
 """
 
 from __future__ import annotations
@@ -21,11 +22,57 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 READS: Final = frozenset(
-    "GET HGET HMGET HGETALL HLEN HKEYS HEXISTS EXISTS TYPE TTL LLEN LRANGE LINDEX ZCARD ZRANGE ZRANGEBYSCORE ZSCORE "
-    "ZREVRANGE SMEMBERS SCARD SISMEMBER SCAN HSCAN ZSCAN XLEN XRANGE XREVRANGE STRLEN MGET MEMORY TIME INFO CONFIG".split()
+    [
+        "GET",
+        "HGET",
+        "HMGET",
+        "HGETALL",
+        "HLEN",
+        "HKEYS",
+        "HEXISTS",
+        "EXISTS",
+        "TYPE",
+        "TTL",
+        "LLEN",
+        "LRANGE",
+        "LINDEX",
+        "ZCARD",
+        "ZRANGE",
+        "ZRANGEBYSCORE",
+        "ZSCORE",
+        "ZREVRANGE",
+        "SMEMBERS",
+        "SCARD",
+        "SISMEMBER",
+        "SCAN",
+        "HSCAN",
+        "ZSCAN",
+        "XLEN",
+        "XRANGE",
+        "XREVRANGE",
+        "STRLEN",
+        "MGET",
+        "MEMORY",
+        "TIME",
+        "INFO",
+        "CONFIG",
+    ]
 )
 ALWAYS: Final = frozenset(
-    "HELLO AUTH CLIENT PING SUBSCRIBE UNSUBSCRIBE PSUBSCRIBE PUNSUBSCRIBE QUIT SELECT MULTI EXEC".split()
+    [
+        "HELLO",
+        "AUTH",
+        "CLIENT",
+        "PING",
+        "SUBSCRIBE",
+        "UNSUBSCRIBE",
+        "PSUBSCRIBE",
+        "PUNSUBSCRIBE",
+        "QUIT",
+        "SELECT",
+        "MULTI",
+        "EXEC",
+    ]
 )
 """What keeps the protocol going: it is forwarded in every mode."""
 _SCRIPT: Final = b"return redis.error_reply(ARGV[1])"

@@ -57,13 +57,12 @@ class Report:
                 lines.append(f"| `{row.name}` | {row.promised} | skipped: {row.skipped} | | |")
             elif row.injections:
                 worst = f"{max(row.recoveries):.1f}" if row.recoveries else "never"
-                lines.append(
-                    f"| `{row.name}` | {row.promised} | {row.injections} | {len(row.violations)} | {worst} ({row.within:g}) |"
-                )
+                counts = f"{row.injections} | {len(row.violations)}"
+                lines.append(f"| `{row.name}` | {row.promised} | {counts} | {worst} ({row.within:g}) |")
         return "\n".join(lines)
 
     def late(self) -> list[str]:
-        """Recoveries that took longer than promised, in words. A busy machine has them; they are no violations."""
+        """Recoveries that took longer than promised, in words: a busy machine has them, so no violations."""
         return [
             f"{row.name}: {max(row.recoveries):.1f} s, promised {row.within:g} s"
             for row in self.rows.values()

@@ -1,7 +1,7 @@
 """Runs the plan: load, fault, recovery, checks; round after round.
 
-A round ends when the tree is the model's and nothing waits. One that does not end costs a violation, and the next one begins with a
-new world, so that one fault found does not hide the others.
+A round ends when the tree is the model's and nothing waits. One that does not end costs a violation, and the
+next one begins with a new world, so that one fault found does not hide the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.torture.checks import Bad, Found, Shown
 from tests.torture.crawler import Away, Crawler, FolderReader, HttpReader, settled
 from tests.torture.faults import Fault, Strike, skipped
 from tests.torture.load import Folder, Pusher, Table
-from tests.torture.model import Entry, Model, differences
+from tests.torture.model import Entry, Model, Push, differences
 from tests.torture.plan import Injection, Round, plan
 from tests.torture.producers import (
     ByCommand,
@@ -105,7 +105,7 @@ class Life:
         """Let the producers send a round's load; how many changes that is."""
         # A command takes a second to start, so it pushes fewer batches than HTTP.
         counts = (part.batches, 1 + part.number % 2)
-        pushed = [
+        pushed: list[list[list[Push]]] = [
             [pusher.batch(part.size) for _ in range(count)]
             for pusher, count in zip(self._pushers, counts, strict=True)
         ]
@@ -123,7 +123,7 @@ class Life:
         loads: list[Any] = [*pushed, edits, rows, nonsense]
         for producer, batches in zip(self.producers, loads, strict=True):
             producer.begin(batches, part.pause)
-        return sum(len(batch) for batches in (*pushed, edits, rows) for batch in batches) + NONSENSE
+        return sum(len(batch) for batches in loads[:-1] for batch in batches) + NONSENSE
 
     def push_again(self) -> None:
         """Push what was pushed of late once more, as docs/reliability.md asks for after a loss."""
@@ -135,7 +135,7 @@ class Life:
         return {**self.model.entries, **self._folder.expected(), **self._table.expected()}
 
     def differs(self) -> list[str]:
-        """How the tree differs from the model now, in words; empty when it is the model's and nothing waits."""
+        """How the tree differs from the model, in words; empty when it doesn't and nothing waits."""
         try:
             _, tree = settled(FolderReader(self.world.output))
             _, wild = settled(FolderReader(self.world.folder / "wild"))
@@ -151,7 +151,7 @@ class Life:
         return words or (["something waits to be published"] if waits else [])
 
     def at_rest(self, altered: set[str]) -> Iterator[Found]:
-        """Check a settled tree against the one of the round before, over HTTP, and against itself a moment later."""
+        """Check a settled tree against the one of the round before, HTTP, and itself a moment later."""
         try:
             shown, tree = settled(FolderReader(self.world.output))
             time.sleep(REST)
@@ -170,7 +170,7 @@ class Life:
         self.tree = again
 
     def services(self) -> Iterator[Found]:
-        """What services said that they must not, and those that ended by themselves; these are started again."""
+        """Tracebacks of services, and services that ended by themselves; these are started again."""
         for name, service in [*self.world.past, *self.world.services.items()]:
             key = f"{name} {service.pid}"
             lines = service.log.splitlines()
