@@ -23,11 +23,11 @@ KEYS: Final = (
     Key(
         "state",
         "hash",
-        "id, partitions, looks (digest of the settings that files depend on), buckets, seats, "
-        "next (last shard id), logged (unfolded events), index_hint, restoring, "
-        "site (what producers must know)",
+        "id, partitions, looks (digest of the settings that files depend on), config (their number), "
+        "buckets, seats, next (last shard id), leases (last lease number), logged (unfolded events), "
+        "index_hint, restoring, site (what producers must know)",
         "every script",
-        "10 fields",
+        "12 fields",
     ),
     Key(
         "d:<bucket>",
@@ -40,11 +40,12 @@ KEYS: Final = (
     Key(
         "s:<id>",
         "hash",
-        "a shard: section, number, index, v (version), pv (published version), etag, petag, "
-        "urls, dead, bytes, seats, lm (lastmod, ms), rw (rewritten, ms), file, old (names to unlink), "
-        "sources, check (compare with the output)",
-        "append, commit, published",
-        "18 fields",
+        "a shard: wanted and published (generations), section, number, index, v (version of the snapshot), "
+        "etag, petag (of what was published), config (number of the settings it was published with), "
+        "urls, dead, bytes, seats, lm (lastmod, ms), rest (when its rewrites so far end, at one an interval, "
+        "ms), file, old (names to unlink), sources, urgent, fails (times that it could not be rendered)",
+        "append, commit, published, postpone, want",
+        "21 fields",
     ),
     Key("snap:<id>", "string", "the shard's snapshot", "commit, restore", "one shard"),
     Key(
@@ -73,7 +74,7 @@ KEYS: Final = (
     Key(
         "due",
         "zset",
-        "member → not before (ms); a member is a shard id, or i<k> for index file k",
+        "member with wanted > published → not before (ms); a member is a shard id, or i<k> for index file k",
         "append, published, keeper",
         "shards and index files",
     ),
@@ -91,13 +92,19 @@ KEYS: Final = (
         "append, keeper, claim",
         "members with a job",
     ),
-    Key("leases", "hash", "member → “deadline (ms) worker”", "claim, published, release", "one a worker"),
     Key(
-        "stale",
+        "leases",
         "hash",
-        "“member worker” → when that worker lost the lease (ms)",
-        "claim, release",
-        "leases that ran out",
+        "member → “deadline (ms) number worker”",
+        "claim, published, postpone, release",
+        "shards of the jobs in hand",
+    ),
+    Key(
+        "aside",
+        "hash",
+        "member → why it can't be rendered; it is tried again with its next event or by rebuild",
+        "postpone, published",
+        "shards and index files",
     ),
     Key(
         "purge",
@@ -109,9 +116,10 @@ KEYS: Final = (
     Key(
         "i:<k>",
         "hash",
-        "index file k: v, pv, petag, next (ms), check, since (the oldest event that came after its claim)",
-        "published, index_claim, index_published",
-        "6 fields",
+        "index file k: wanted and published (generations), petag, config, next (ms), since (the oldest event "
+        "that came after its claim), hold (until when it waits for missing files, ms), fails",
+        "published, index_claim, index_published, want",
+        "8 fields",
     ),
     Key(
         "idx:<k>",
@@ -130,9 +138,23 @@ KEYS: Final = (
     Key(
         "leaving:<k>",
         "zset",
-        "shard id → version of index file k that no longer names its old file",
+        "shard id → generation of index file k that no longer names its old file",
         "published, index_published",
         "shards that were just emptied",
+    ),
+    Key(
+        "missing:<k>",
+        "set",
+        "shards that index file k lists and whose files were found missing; it waits for them",
+        "want, published, index_claim",
+        "index_size members",
+    ),
+    Key(
+        "seen",
+        "zset",
+        "process → when it last saw this state's marker in its output (ms), in partition 0",
+        "saw_marker",
+        "processes of the last 20 s",
     ),
     Key("workers", "zset", "worker → when it was last seen alive (ms)", "beat", "workers of the last minute"),
     Key(
@@ -142,9 +164,10 @@ KEYS: Final = (
         "stats",
         "hash",
         "add, update, delete, refused, rewrites, index_rewrites, bytes (written), published (ms), "
-        "released and expired (leases taken back)",
-        "append, published, index_published, refuse, release, claim",
-        "10 fields",
+        "released and expired (leases taken back), found_gone, found_altered, found_strange and found_newer "
+        "(what was not at the output as published)",
+        "append, published, index_published, refuse, release, claim, want, witness",
+        "14 fields",
     ),
     Key(
         "events",

@@ -20,7 +20,7 @@ LAG_BOUNDS_MS = (
     *(10, 25, 50, 75, 100, 150, 200, 250, 300, 400, 500, 750),
     *(1000, 1500, 2000, 3000, 5000, 7500, 10000, 15000, 30000, 60000, 300000),
 )
-"""The upper bounds of the lag histograms; `LAGS` in common.lua is the same list."""
+"""The upper bounds of the lag histograms; `LAGS` in record.lua is the same list."""
 MINUTES = 60
 FORGET_MS = 7 * 24 * 3600 * 1000
 """How long a producer that says nothing any more is remembered."""
@@ -244,6 +244,12 @@ def server(client: redis.Redis) -> Server:
         bool(append_only) if append_only is not None else None,
         info.get("aof_last_write_status", "ok") == "ok",
     )
+
+
+def run_id(client: redis.Redis) -> str:
+    """What names the running process of the state's Redis: a restart or a fail-over changes it."""
+    with translated():
+        return str(client.info("server").get("run_id", ""))
 
 
 def _is_cursor(text: str) -> bool:

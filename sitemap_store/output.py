@@ -17,6 +17,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -29,6 +30,25 @@ _TEMP = ".sitemapd-"
 
 class NotOurs(SitemapdError):
     """The output holds files that sitemapd must not touch."""
+
+
+class Put(StrEnum):
+    """What publishing a file did to the output."""
+
+    SAME = "same"
+    """These bytes were there already; nothing was written."""
+    NEW = "new"
+    """There was no such file."""
+    OVER = "over"
+    """Other bytes were there."""
+
+
+class Signature(NamedTuple):
+    """What tells, without reading it, that a file may not be the one that it was."""
+
+    inode: int
+    size: int
+    modified_ns: int
 
 
 class OpenFile(NamedTuple):
@@ -61,17 +81,14 @@ class Folder:
                 hint="Make it writable for the user that runs sitemapd, or set another folder.",
             ) from error
 
-    def put(self, name: str, data: bytes, worker: str) -> bool:
-        """Publish a file, whole or not at all; False when these bytes were there already.
-
-        It outlives a loss of power once `sync` has returned.
-        """
+    def put(self, name: str, data: bytes, worker: str) -> Put:
+        """Publish a file, whole or not at all. It outlives a loss of power once `sync` has returned."""
         target = self._target(name)
         with self._translated(name):
-            if _same(target, data):
-                return False
-            self._replace(target, data, self.path / f"{_TEMP}{worker}@{name}.tmp")
-            return True
+            done = _compare(target, data)
+            if done is not Put.SAME:
+                self._replace(target, data, self.path / f"{_TEMP}{worker}@{name}.tmp")
+            return done
 
     def _replace(self, target: Path, data: bytes, temp: Path) -> None:
         try:
@@ -138,8 +155,29 @@ class Folder:
         """The names of the published files, index files first."""
         with self._translated("."):
             names = os.listdir(self.path) if self.path.is_dir() else []
-        found = [name for name in names if INDEX_FILE.fullmatch(name) or SHARD_NAME.fullmatch(name)]
+        found = [name for name in names if _is_published_name(name)]
         return sorted(found, key=lambda name: (SHARD_NAME.fullmatch(name) is not None, name))
+
+    def signatures(self) -> dict[str, Signature] | None:
+        """Every published file's signature, in one pass over the folder; None when there is no folder.
+
+        What is no regular file (a symlink that somebody put there) is left out: it counts as not there.
+        """
+        found: dict[str, Signature] = {}
+        with self._translated("."):
+            try:
+                entries = os.scandir(self.path)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            with entries:
+                for entry in entries:
+                    if not _is_published_name(entry.name):
+                        continue
+                    with suppress(FileNotFoundError):  # it was removed meanwhile
+                        at = entry.stat(follow_symlinks=False)
+                        if stat.S_ISREG(at.st_mode):
+                            found[entry.name] = Signature(at.st_ino, at.st_size, at.st_mtime_ns)
+        return found
 
     def marker(self) -> str | None:
         """The id of the state that the published tree belongs to; None without a marker."""
@@ -196,10 +234,14 @@ def _create(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o644)
 
 
-def _same(target: Path, data: bytes) -> bool:
+def _is_published_name(name: str) -> bool:
+    return bool(INDEX_FILE.fullmatch(name) or SHARD_NAME.fullmatch(name))
+
+
+def _compare(target: Path, data: bytes) -> Put:
     try:
-        if target.is_symlink() or target.stat().st_size != len(data):
-            return False
-        return target.read_bytes() == data
+        if target.is_symlink() or target.stat().st_size != len(data) or target.read_bytes() != data:
+            return Put.OVER
+        return Put.SAME
     except FileNotFoundError:
-        return False
+        return Put.NEW

@@ -7,6 +7,7 @@ entries sorted by loc, no time of writing, nothing that isn't an entry's own.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,11 @@ from sitemap_store.protocol import SITEMAP_NS
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _URLSET_END = "</urlset>\n"
 _INDEX_END = "</sitemapindex>\n"
+
+
+def etag_of(body: bytes) -> str:
+    """What a file's content is known by: 32 hexadecimal digits, of the bytes before compression."""
+    return hashlib.blake2b(body, digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,7 @@ class Site:
     def looks(self) -> str:
         """A digest of the settings that change how the same entries are published."""
         styles = sorted((name, style.changefreq, style.priority) for name, style in self.styles.items())
-        text = repr((self.rules.base, self.gzip, self.limits, styles))
+        text = repr((self.rules.base, self.gzip, self.limits, self.index_size, styles))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def address(self, file: str) -> str:

@@ -6,8 +6,8 @@ method a script, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import redis
 
@@ -16,8 +16,9 @@ from sitemap_store.described import describe
 from sitemap_store.entries import digest
 from sitemap_store.keys import prefix
 from sitemap_store.prepare import Packed
+from sitemap_store.render import etag_of
 from sitemap_store.scripts import Scripts
-from sitemap_store.site import Site
+from sitemap_store.site import Site, index_file
 from sitemap_store.snapshot import Snapshot, decode, encode
 
 LEASE_MS = 60_000
@@ -29,6 +30,13 @@ LOG_BYTES = 8 * 1024 * 1024
 PUT_OFF_MS = 60_000
 """More than a rewrite is ever put off for another reason than the site's min_interval."""
 REJECTED_MAX = 1000
+PATIENCE_MS = 60_000
+"""How long an index file waits for missing files that it lists, before it is written without them."""
+FAILURES = 3
+"""A shard that can't be rendered this often in a row is put aside."""
+
+NOTHING = etag_of(b"")
+"""The etag of an index file that lists nothing, and is not at the output."""
 
 Clock = Callable[[], int]
 
@@ -44,13 +52,14 @@ class Claim(NamedTuple):
     id: int
     now: int
     state_id: str
+    lease: str
+    """The lease's number: given once, so that a later lease of the same worker is another."""
+    generation: int
+    """What was wanted of the shard when it was claimed."""
     section: str
     number: int
     version: int
-    published_version: int
-    published_etag: str
-    check: bool
-    """Compare with the output even when nothing changed."""
+    """Of the snapshot; a commit raises it."""
     file: str
     unlink: tuple[str, ...]
     """Names whose files may go now."""
@@ -92,12 +101,11 @@ class Committed(NamedTuple):
 class Published(NamedTuple):
     """A shard's file as it is at the output."""
 
-    version: int
     name: str
     """Empty when there is none, since the shard is."""
     etag: str
-    wrote: bool
-    """Whether its bytes were not there before."""
+    put: str
+    """What putting it there did (`sitemap_store.output.Put`)."""
     size: int
     """How many bytes were written."""
     folded: int
@@ -120,10 +128,32 @@ class IndexClaim(NamedTuple):
     number: int
     now: int
     state_id: str
-    version: int
+    lease: str
+    generation: int
     published_etag: str
-    lines: tuple[bytes, ...]
-    """In no order; `listed` reads one."""
+    listing: Mapping[bytes, bytes]
+    """Shard id → its line, in no order; `listed` reads one."""
+
+
+class Member(NamedTuple):
+    """What the state knows of a shard or an index file, for comparing it with the output."""
+
+    member: str
+    file: str
+    """The name that it has, or would have, at the output."""
+    present: bool
+    """Whether that file has to be there."""
+    etag: str
+    """Of the file's content; "" where it is not vouched for."""
+    generation: int
+    """What is published."""
+    settled: bool
+    """Nothing more is wanted of it."""
+    scheduled: bool
+    """It is due at some time, leased, or put aside."""
+    config: int
+    old: tuple[str, ...]
+    """Names that it had, and which go when no index names them any more."""
 
 
 class Wake(NamedTuple):
@@ -144,6 +174,10 @@ class Partition:
         self._clock = clock
         self._scripts = Scripts(client)
         self._interval = round(site.min_interval * 1000)
+        self.config = 0
+        """The number of this process' settings (`configure`); 0 for one that publishes nothing."""
+        self.outdated = False
+        """Whether a claim was refused since settings with a higher number are in force."""
 
     def append(self, packed: Packed, *, delay_ms: int = 0, place: str = "") -> Wake:
         """Append events; when it returns they are as durable as Redis makes them.
@@ -190,7 +224,9 @@ class Partition:
     def claim_each(self, shards: Sequence[int], worker: str) -> list[Claim | None]:
         """Lease shards and read what their rewrites need; None where there is nothing to do for now."""
         most = LOG_BYTES // len(shards)
-        replies = self._run_each("claim", [(worker, LEASE_MS, shard, most) for shard in shards])
+        calls = [(worker, LEASE_MS, shard, most, self.config) for shard in shards]
+        replies = self._run_each("claim", calls)
+        self.outdated = any(reply[0] == b"outdated" for reply in replies)
         return [_claim(shard, reply) for shard, reply in zip(shards, replies, strict=True)]
 
     def commit(self, claim: Claim, worker: str, commit: Commit) -> Committed | None:
@@ -223,6 +259,7 @@ class Partition:
                 commit.purge_at or 0,
             ]
         args += [self.site.index_size, self.site.partitions, self.number, len(commit.freed)]
+        args += [claim.lease, self._interval]
         for loc in commit.freed:
             args += [digest(loc), loc]
         if commit.moved is not None:
@@ -235,52 +272,70 @@ class Partition:
     def published_each(
         self, files: Sequence[tuple[Claim, Published]], worker: str
     ) -> list[tuple[bool, Wake]]:
-        """Note that versions are at the output, and free the leases.
+        """Note that generations are at the output, and free the leases.
 
-        False where the lease had been lost: the shard is then rendered once more.
+        False where the lease had been lost: the shard is then wanted again.
         """
         replies = self._run_each("published", [self._published_args(*each, worker) for each in files])
-        found = []
-        for (claim, _), (status, index, again) in zip(files, replies, strict=True):
-            members = [f"i{int(index)}"] if index else []
-            members += [str(claim.id)] if again else []
-            found.append((status == b"ok", Wake(self.number, tuple(members))))
-        return found
+        return [(status == b"ok", self._wake(members)) for status, *members in replies]
 
     def _published_args(self, claim: Claim, file: Published, worker: str) -> Sequence[Any]:
         return (
             worker,
+            claim.lease,
             claim.id,
-            file.version,
+            claim.generation,
+            self.config,
             file.name,
             file.etag,
-            self._interval,
-            claim.now,
-            " ".join(claim.unlink),
-            "1" if file.wrote else "",
+            file.put,
             file.size,
             file.folded,
+            claim.now,
+            " ".join(claim.unlink),
+            self._interval,
+            self.site.index_size,
         )
 
     def claim_index(self, number: int, worker: str) -> IndexClaim | None:
         """Lease an index file and read what it must list; None when there is nothing to do."""
-        reply = self._run("index_claim", worker, LEASE_MS, number)
+        reply = self._run("index_claim", worker, LEASE_MS, number, self.config)
+        self.outdated = reply[0] == b"outdated"
         if reply[0] != b"work":
             return None
-        _, now, state_id, version, etag, flat = reply
-        return IndexClaim(number, now, state_id.decode(), int(version), etag.decode(), tuple(flat[1::2]))
+        _, now, state_id, lease, generation, etag, flat = reply
+        listing = dict(zip(flat[::2], flat[1::2], strict=True))
+        return IndexClaim(
+            number, now, state_id.decode(), lease.decode(), int(generation), etag.decode(), listing
+        )
 
     def index_published(
         self, claim: IndexClaim, worker: str, etag: str, pause_ms: int, *, size: int = 0
     ) -> tuple[bool, Wake]:
         """Note that an index file is at the output; it is not rewritten for `pause_ms`.
 
-        `size` is how many bytes were written.
+        `size` is how many bytes were written. False where the lease had been lost.
         """
         status, *members = self._run(
-            "index_published", worker, claim.number, claim.version, etag, claim.now, pause_ms, size
+            "index_published",
+            worker,
+            claim.lease,
+            claim.number,
+            claim.generation,
+            self.config,
+            etag,
+            claim.now,
+            pause_ms,
+            size,
         )
         return status == b"ok", self._wake(members)
+
+    def witness(self, number: int, lastmods: Mapping[str, int]) -> None:
+        """Take what a published index file shows for what readers saw: shard id → lastmod (epoch ms).
+
+        No lastmod goes back behind it, and shards of which the state knows an older one are wanted.
+        """
+        self._run("witness", number, *(part for pair in lastmods.items() for part in pair))
 
     def keep(self, *, lost_ms: int, limit: int = 1000) -> tuple[int | None, Wake]:
         """What is due and has no job, now marked as having one; and ms until the next comes due."""
@@ -298,48 +353,155 @@ class Partition:
         return [name.decode() for name in stuck]
 
     def holders(self) -> set[str]:
-        """The names of the workers that hold a lease, or lost one and were not heard of since."""
-        with translated(), self.client.pipeline(transaction=False) as pipe:
-            pipe.hvals(f"{self.prefix}:leases")
-            pipe.hkeys(f"{self.prefix}:stale")
-            leases, stale = pipe.execute()
-        return {text.decode().partition(" ")[2] for text in (*leases, *stale)}
+        """The names of the workers that hold a lease."""
+        with translated():
+            leases: Any = self.client.hvals(f"{self.prefix}:leases")
+        return {text.decode().split(" ", 2)[2] for text in leases}
 
-    def postpone(self, member: str, worker: str, pause_ms: int) -> None:
-        """Give a lease back to try again after `pause_ms`."""
-        self._run("postpone", worker, member, pause_ms)
+    def postpone(self, member: str, worker: str, lease: str, pause_ms: int, *, reason: str = "") -> bool:
+        """Give a lease back to try again after `pause_ms`; whether the member was put aside instead.
+
+        `reason` says why the member can't be rendered; after `FAILURES` of those in a row it is put aside.
+        """
+        answer = self._run("postpone", worker, lease, member, pause_ms, reason[:2000], FAILURES)
+        return bool(answer == b"aside")
+
+    def aside(self) -> dict[str, str]:
+        """The members that are put aside, and why."""
+        with translated():
+            found: Any = self.client.hgetall(f"{self.prefix}:aside")
+        return {member.decode(): reason.decode() for member, reason in found.items()}
 
     def count_refused(self, counts: Mapping[tuple[str, str], int]) -> None:
         """Count refusals: how many of which rule and source."""
         lines = [f"{n} {rule} {source[:64]}".replace("\n", " ") for (rule, source), n in counts.items()]
         self._run("refuse", "\n".join(lines))
 
-    def recheck(self, present: Container[str] | None = None) -> int:
-        """Mark everything to be rendered again and compared with the output; how many shards.
+    def want(self, members: Sequence[str], why: Literal["asked", "gone", "altered"] = "asked") -> None:
+        """Have members rendered and compared with the output, though no event came; the keeper enqueues them.
 
-        `present` holds the names of the files that are at the output, where that is known: shards
-        whose files are not stay off the index until they are back.
+        "gone": the file is not at the output, and an index file that lists it waits until it is back.
+        "altered": the file's content is not what was published, so its lastmod in the index will move.
         """
-        step, total = 500, 0
-        while ids := self._shard_ids(total, step):
-            missing = [] if present is None else self._missing(ids, present)
-            self._run("recheck", " ".join(ids), " ".join(missing))
+        if members:
+            self._run("want", " ".join(members), why, PATIENCE_MS)
+
+    def want_all(self, present: Container[str] | None = None) -> int:
+        """Have every shard and index file rendered and compared with the output; how many shards.
+
+        `present` holds the names of the files that are at the output, where that is known: an index
+        file that lists others waits until they are back.
+        """
+        total = 0
+        for ids in self.shard_ids():
             total += len(ids)
-        self._run("recheck", "", "")
+            gone = set[str]()
+            if present is not None:
+                gone = {
+                    each.member for each in self.members(ids) if each.present and each.file not in present
+                }
+                self.want(sorted(gone), "gone")
+            self.want([shard for shard in ids if shard not in gone])
+        self.want(self.index_members())
         return total
 
-    def _shard_ids(self, start: int, count: int) -> list[str]:
-        with translated():
-            found: Any = self.client.zrange(f"{self.prefix}:shards", start, start + count - 1)
-        return [shard.decode() for shard in found]
+    def shard_ids(self, step: int = 500) -> Iterator[list[str]]:
+        """The ids of the shards, `step` at a time."""
+        last = "-inf"
+        while True:
+            with translated():
+                found: Any = self.client.zrangebyscore(
+                    f"{self.prefix}:shards", last, "+inf", start=0, num=step
+                )
+            if not found:
+                return
+            ids = [shard.decode() for shard in found]
+            last = f"({ids[-1]}"
+            yield ids
 
-    def _missing(self, ids: Sequence[str], present: Container[str]) -> list[str]:
-        with translated(), self.client.pipeline(transaction=False) as pipe:
-            for shard in ids:
-                pipe.hget(f"{self.prefix}:s:{shard}", "file")
-            files = pipe.execute()
-        pairs = zip(ids, files, strict=True)
-        return [shard for shard, file in pairs if file and file.decode() not in present]
+    def index_members(self) -> list[str]:
+        """The members of the index files that have or had a shard."""
+        with translated():
+            found: Any = self.client.hkeys(f"{self.prefix}:index_sizes")
+        return [f"i{int(k)}" for k in found]
+
+    def members(self, names: Sequence[str]) -> list[Member]:
+        """What the state knows of members, in one view; those that are gone are left out."""
+        if not names:
+            return []
+        fields = ("wanted", "published", "petag", "config", "file", "section", "number", "old")
+        with translated(), self.client.pipeline(transaction=True) as pipe:
+            for name in names:
+                place = f"i:{name[1:]}" if name.startswith("i") else f"s:{name}"
+                pipe.hmget(f"{self.prefix}:{place}", fields)
+            pipe.zmscore(f"{self.prefix}:due", list(names))
+            pipe.hmget(f"{self.prefix}:leases", names)
+            pipe.hmget(f"{self.prefix}:aside", names)
+            *rows, due, leases, aside = pipe.execute()
+        found = []
+        for name, row, *scheduled in zip(names, rows, due, leases, aside, strict=True):
+            if row[0] is None:
+                continue
+            wanted, published, etag, config, file, section, number, old = (
+                value.decode() if value is not None else "" for value in row
+            )
+            if name.startswith("i"):
+                file = index_file((int(name[1:]) - 1) * self.site.partitions + self.number + 1)
+                present = etag != NOTHING
+            else:
+                present = bool(file)
+                file = file or self.site.shard_file(section, int(number))
+            found.append(
+                Member(
+                    name,
+                    file,
+                    present,
+                    etag,
+                    int(published or 0),
+                    wanted == (published or "0"),
+                    any(value is not None for value in scheduled),
+                    int(config or 0),
+                    tuple(old.split()),
+                )
+            )
+        return found
+
+    def sections(self) -> set[str]:
+        """The sections that have or had a shard."""
+        with translated():
+            found: Any = self.client.smembers(f"{self.prefix}:sections")
+        return {name.decode() for name in found}
+
+    def current_config(self) -> int:
+        """The number of the settings that the site's files follow."""
+        return int(self.remembered("config") or 0)
+
+    def count_strange(self, files: int) -> None:
+        """Count files in our names at the output which the state does not know."""
+        with translated():
+            self.client.hincrby(f"{self.prefix}:stats", "found_strange", files)
+
+    def saw_marker(self, process: str, *, there: bool, within_ms: int) -> set[str]:
+        """Note whether a process sees this state's marker in its output; the others that saw it lately."""
+        key = f"{self.prefix}:seen"
+        with translated():
+            seconds, _ = self.client.time()
+            now = int(seconds) * 1000
+            with self.client.pipeline(transaction=True) as pipe:
+                if there:
+                    pipe.zadd(key, {process: now})
+                else:
+                    pipe.zrem(key, process)
+                pipe.zremrangebyscore(key, "-inf", now - within_ms)
+                pipe.zrange(key, 0, -1)
+                found = pipe.execute()[-1]
+        return {name.decode() for name in found} - {process}
+
+    def configure(self) -> bool:
+        """Make this process' settings those that the files follow; whether they followed others so far."""
+        number, changed = self._run("configure", self.site.looks, describe(self.site))
+        self.config = int(number)
+        return bool(changed)
 
     def drain(self) -> int:
         """Empty a state that never published, its unfolded events held back; -1 if it has an id.
@@ -398,13 +560,6 @@ class Partition:
             value = self.client.hget(f"{self.prefix}:state", field)
         return value.decode() if isinstance(value, bytes) else None
 
-    def note_looks(self) -> None:
-        """Note that all is published, or due, as the site's settings say; and tell producers of them."""
-        with translated():
-            self.client.hset(
-                f"{self.prefix}:state", mapping={"looks": self.site.looks, "site": describe(self.site)}
-            )
-
     def adopt(self, state_id: str) -> None:
         """Give the state its id, if it has none, and note the partitions; a restore is then over."""
         with translated(), self.client.pipeline(transaction=True) as pipe:
@@ -439,18 +594,17 @@ class Partition:
 def _claim(shard: int, reply: Sequence[Any]) -> Claim | None:
     if reply[0] != b"work":
         return None
-    _, now, state_id, flat, snapshot, unlink, log = reply
+    _, now, state_id, lease, generation, flat, snapshot, unlink, log = reply
     meta = _pairs(flat)
     return Claim(
         shard,
         now,
         state_id.decode(),
+        lease.decode(),
+        int(generation),
         meta["section"],
         int(meta["number"]),
         int(meta["v"]),
-        int(meta["pv"]),
-        meta.get("petag", ""),
-        "check" in meta,
         meta.get("file", ""),
         tuple(unlink.decode().split()),
         bool(meta.get("file")) or ("old" in meta and not unlink),

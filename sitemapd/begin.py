@@ -8,14 +8,19 @@ from collections.abc import Sequence
 
 from sitemap_store.errors import BadSetting
 from sitemap_store.guard import Verdict, judge
-from sitemap_store.output import NotOurs
+from sitemap_store.output import Folder, NotOurs
 from sitemap_store.store import Store
 from sitemapd.build import Parts, check_redis
+from worker.scrub import SEEN_MS, living
 
 log = logging.getLogger(__name__)
 
 
-def begin(parts: Parts) -> None:
+Configs = dict[str, list[int]]
+"""Each site's settings by their number, in each of its partitions."""
+
+
+def begin(parts: Parts) -> Configs:
     """Check everything and tie each site's state to its output. Raises BadSetting or Unavailable."""
     if not parts.sites:
         raise BadSetting(setting="sites", detail="no site is configured.", hint="Add one under [sites.NAME].")
@@ -23,11 +28,10 @@ def begin(parts: Parts) -> None:
         parts.folder(name).prepare()
     for warning in check_redis(parts):
         log.warning("%s", warning, extra={"action": "redis_settings"})
-    for name in parts.sites:
-        _begin_site(parts, name)
+    return {name: _begin_site(parts, name) for name in parts.sites}
 
 
-def _begin_site(parts: Parts, name: str) -> None:
+def _begin_site(parts: Parts, name: str) -> list[int]:
     folder, store = parts.folder(name), parts.store(name)
     _check_partitions(store)
     ids = {partition.state_id() for partition in store.partitions}
@@ -53,17 +57,32 @@ def _begin_site(parts: Parts, name: str) -> None:
             "nothing is published over them.",
             hint="Take them back with `sitemapd restore`, or let them go with `sitemapd restore --discard`.",
         )
+    if verdict is Verdict.REPUBLISH:
+        _check_alone(store, folder)
     if verdict is not Verdict.GO:
         adopt(parts, name, state_id or secrets.token_hex(8))
-    looks = {partition.remembered("looks") for partition in store.partitions}
+    # Each file keeps the number of the settings that it was published with: what a crash leaves out here, the
+    # scrubber finds.
+    changed = [partition.configure() for partition in store.partitions]
     if verdict is Verdict.REPUBLISH:
-        _recheck(store, f"The output {folder.path} was emptied or replaced", files)
-    elif looks - {None, store.site.looks}:
-        _recheck(store, "Settings that the files depend on have changed", files)
-    for partition in store.partitions:
-        partition.note_looks()
+        _want_all(store, f"The output {folder.path} was emptied or replaced", files)
+    elif any(changed):
+        _want_all(store, "Settings that the files depend on have changed", files)
     # What a restore held back, if it was cut short before it could append it again.
     parts.waker.wake(name, store.replay_held())
+    return [partition.config for partition in store.partitions]
+
+
+def _check_alone(store: Store, folder: Folder) -> None:
+    """See that no other process publishes this state to another folder, before a wiped one is put back."""
+    seen = store.partitions[0].saw_marker("", there=False, within_ms=SEEN_MS)
+    if others := living(seen):
+        host, pid, _ = min(others).split("/")
+        raise BadSetting(
+            setting=f"sites.{store.site.name}.output",
+            detail=f"{folder.path} is not the folder that process {pid} on {host} publishes this site to.",
+            hint=f"Give both the same folder, or stop that one and start again {SEEN_MS // 1000} s later.",
+        )
 
 
 def _check_partitions(store: Store) -> None:
@@ -77,14 +96,14 @@ def _check_partitions(store: Store) -> None:
         )
 
 
-def _recheck(store: Store, why: str, files: Sequence[str]) -> None:
+def _want_all(store: Store, why: str, files: Sequence[str]) -> None:
     present = frozenset(files)
-    shards = sum(partition.recheck(present) for partition in store.partitions)
+    shards = sum(partition.want_all(present) for partition in store.partitions)
     log.warning(
         "%s: %d shards are rendered again and replaced where they differ",
         why,
         shards,
-        extra={"action": "recheck", "site": store.site.name},
+        extra={"action": "compare_all", "site": store.site.name},
     )
 
 

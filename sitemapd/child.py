@@ -13,8 +13,9 @@ from typing import Any
 
 from producers.sink import EventSink
 from sitemap_store.errors import SitemapdError, Unavailable
-from sitemap_store.state import Wake
+from sitemap_store.state import Partition, Wake
 from sitemap_store.wire import check_source
+from sitemapd.begin import Configs
 from sitemapd.build import Parts, build
 from sitemapd.faults import from_environment
 from sitemapd.logs import configure
@@ -34,9 +35,10 @@ def command(name: str) -> list[str]:
     return [sys.executable, "-m", "sitemapd.child", name]
 
 
-def spec(settings: Settings, *, as_json: bool) -> bytes:
+def spec(settings: Settings, configs: Configs, *, as_json: bool) -> bytes:
     """What a worker process reads from its standard input: one line."""
-    return json.dumps({"log_json": as_json, "settings": json.loads(settings.model_dump_json())}).encode()
+    start = {"log_json": as_json, "settings": json.loads(settings.model_dump_json()), "configs": configs}
+    return json.dumps(start).encode()
 
 
 class WorkerSite(SitePublisher):
@@ -53,8 +55,16 @@ class WorkerSite(SitePublisher):
         self._sink.push(items, source=source, bulk=len(items) > BULK)
 
 
-def publishers(parts: Parts, worker: str, fault: Callable[[str], None]) -> dict[str, WorkerSite]:
+def publishers(
+    parts: Parts, worker: str, fault: Callable[[str], None], configs: Configs
+) -> dict[str, WorkerSite]:
     """What a worker works with, by site."""
+
+    def partitions(site: str) -> tuple[Partition, ...]:
+        found = parts.store(site).partitions
+        for partition, config in zip(found, configs[site], strict=True):
+            partition.config = config
+        return found
 
     def wake(site: str) -> Callable[[Wake], None]:
         def send(members: Wake) -> None:
@@ -69,7 +79,7 @@ def publishers(parts: Parts, worker: str, fault: Callable[[str], None]) -> dict[
         name: WorkerSite(
             parts.publisher(name),
             site,
-            parts.store(name).partitions,
+            partitions(name),
             parts.folder(name),
             worker,
             wake=wake(name),
@@ -109,8 +119,9 @@ def main() -> None:
     end_with_parent(stdin)
     ease_collector()
     parts = build(from_json(json.dumps(start["settings"])))
+    sites = publishers(parts, name, from_environment(os.environ), start["configs"])
     try:
-        run_worker(parts.queue_client, name, publishers(parts, name, from_environment(os.environ)))
+        run_worker(parts.queue_client, name, sites)
     except SitemapdError as error:
         log.error("Worker %s ends: %s", name, error, extra={"action": "worker_failed"})
         raise SystemExit(1) from None

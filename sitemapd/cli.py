@@ -36,6 +36,7 @@ _COMMANDS = {
     "status": "look",
     "show": "look",
     "rejected": "look",
+    "check": "maintain",
     "rebuild": "maintain",
     "restore": "maintain",
     "robots": "look",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import NamedTuple
 
 from sitemap_store.entries import Entry, digest
 from sitemap_store.errors import Refused, SitemapdError
 from sitemap_store.output import Folder
 from sitemap_store.reader import ReadUrl, Unreadable, plain, read_index, read_urlset
+from sitemap_store.render import etag_of
 from sitemap_store.site import INDEX_FILE, SHARD_NAME
 from sitemap_store.snapshot import Snapshot
 from sitemap_store.store import Store
@@ -53,7 +53,7 @@ def restore_tree(store: Store, folder: Folder) -> Restored:
         skipped += refused
         urls += len(entries)
         body = plain(data)
-        etag = hashlib.blake2b(body, digest_size=16).hexdigest()
+        etag = etag_of(body)
         store.partitions[(shard.number - 1) % store.site.partitions].restore(
             section=shard.section,
             number=shard.number,

@@ -17,9 +17,11 @@ from producers.database.relay import Relay
 from producers.filesystem.watcher import Watcher
 from sitemap_store.errors import BadSetting, SitemapdError, Unavailable
 from sitemap_store.wire import QUEUE
+from sitemapd.begin import Configs
 from sitemapd.build import Parts
 from sitemapd.child import command, spec
 from worker.keeper import Beat, Keeper
+from worker.scrub import Scrubber, ScrubThreads, process_name
 from worker.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -63,7 +65,7 @@ def rescan_on_hangup(watching: Sequence[Watcher | Relay]) -> None:
     on_signals(again, signal.SIGHUP)
 
 
-def supervisor(parts: Parts, *, as_json: bool) -> Supervisor:
+def supervisor(parts: Parts, configs: Configs, *, as_json: bool) -> Supervisor:
     """The supervisor of the configured number of workers, for all sites."""
     partitions = [partition for name in parts.sites for partition in parts.store(name).partitions]
 
@@ -81,10 +83,23 @@ def supervisor(parts: Parts, *, as_json: bool) -> Supervisor:
     return Supervisor(
         workers=parts.settings.workers,
         command=command,
-        spec=spec(settings, as_json=as_json),
+        spec=spec(settings, configs, as_json=as_json),
         keeper=keeper,
         swept=sweep,
     )
+
+
+def scrubbers(parts: Parts, configs: Configs) -> ScrubThreads:
+    """What compares each site's output with its state, in threads."""
+    process = process_name()
+
+    def scrubber(name: str) -> Scrubber:
+        store = parts.store(name)
+        for partition, config in zip(store.partitions, configs[name], strict=True):
+            partition.config = config
+        return Scrubber(store, parts.folder(name), process)
+
+    return ScrubThreads([scrubber(name) for name in parts.sites])
 
 
 def watchers(parts: Parts, *, accept_deletes: bool = False) -> list[Watcher]:

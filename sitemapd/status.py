@@ -6,6 +6,7 @@ from typing import Any
 
 from sitemap_store.connection import translated
 from sitemap_store.observed import last_hour, producers, totals
+from sitemap_store.state import Partition
 from sitemap_store.store import Store, level
 from sitemap_store.w3c import format_instant
 
@@ -14,11 +15,16 @@ SAMPLES = 64
 
 
 def report(store: Store) -> dict[str, Any]:
-    """One site: urls, shards, what waits, refusals, workers, lag, producers, bytes, sections."""
+    """One site: urls, shards, what waits, refusals, workers, lag, producers, bytes, sections.
+
+    `aside` holds the files that can't be rendered, and why; `differed` counts what was found at the
+    output other than it was published.
+    """
     now = store.now()
     sections: dict[str, dict[str, Any]] = {}
     total = {"due_shards": 0, "unfolded_events": 0, "refused": 0, "waiting_ms": 0}
-    last, workers = 0, set()
+    last, workers, aside = 0, set(), dict[str, str]()
+    differed = dict.fromkeys(("gone", "altered", "strange", "newer"), 0)
     for partition in store.partitions:
         prefix = partition.prefix
         with translated(), store.client.pipeline(transaction=False) as pipe:
@@ -28,7 +34,11 @@ def report(store: Store) -> dict[str, Any]:
             pipe.hmget(f"{prefix}:stats", "refused", "published")
             pipe.zrangebyscore(f"{prefix}:workers", now - ALIVE_MS, "+inf")
             pipe.zrange(f"{prefix}:pending", 0, 0, withscores=True)
-            names, due, logged, (refused, published), alive, pending = pipe.execute()
+            pipe.hmget(f"{prefix}:stats", [f"found_{kind}" for kind in differed])
+            names, due, logged, (refused, published), alive, pending, found = pipe.execute()
+        for kind, count in zip(differed, found, strict=True):
+            differed[kind] += int(count or 0)
+        aside |= _aside(partition)
         total["due_shards"] += due
         total["unfolded_events"] += int(logged or 0)
         total["refused"] += int(refused or 0)
@@ -55,12 +65,20 @@ def report(store: Store) -> dict[str, Any]:
         **total,
         "last_published": format_instant(last, always_milliseconds=True) if last else None,
         "workers": len(workers),
+        "aside": dict(sorted(aside.items())),
+        "differed": differed,
         "lag_ms": {"p50": _whole(lag.quantile(0.5)), "p99": _whole(lag.quantile(0.99))},
         "refusals": dict(sorted(totals(store).refusals.items())),
         "producers": {name: _seen(how) for name, how in producers(store).items()},
         "redis_bytes_per_url": _bytes_per_url(store, urls),
         "sections": dict(sorted(sections.items())),
     }
+
+
+def _aside(partition: Partition) -> dict[str, str]:
+    """Files that can't be rendered, and why."""
+    reasons = partition.aside()
+    return {member.file: reasons[member.member] for member in partition.members(list(reasons))}
 
 
 def _whole(value: float | None) -> int | None:

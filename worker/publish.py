@@ -2,39 +2,44 @@
 
 Order, so that a crash between any two steps loses nothing and a reader sees whole files only:
 
-1. claim    lease the shard; read version, snapshot and log in one view
+1. claim    lease the shard; read generation, snapshot and log in one view
 2. fold, render: pure
-3. commit   the new snapshot, if lease and version still hold; the events are now in the snapshot
+3. commit   the new snapshot, if the lease still holds; the events are now in the snapshot
 4. put      the file: whole or not at all, and only when its bytes differ; then the folder is synced
-5. publish  the mark in Redis; the index's listing changes with it
+5. publish  note that this generation is published; the index's listing changes with it
 6. index    claimed, rendered and put once for all the shards of a job
 7. unlink   files that no index names any more, under the shard's lease again
 
-A crash after 3 leaves the version ahead of the published one, and the shard due: it is rendered again
-from the snapshot. One that loses its lease between 3 and 5 is told so at 5, and the shard is rendered
-once more (`check`), so late bytes never stay.
+A shard is due while its `wanted` is higher than its `published` (docs/adr/0012-one-generation-number.md). A
+crash after 3 leaves it so, and the shard is rendered again from the snapshot. A worker that lost its lease
+learns it at 5, which raises `wanted`: what it wrote late does not stay.
+
+One shard that can't be rendered stops no other: it is tried three times, then put aside and named.
 
 A little longer than most modules: the steps stand or fall by their order, so they stand together.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
 from sitemap_store.compression import gzip_bytes
-from sitemap_store.errors import SitemapdError
+from sitemap_store.errors import Refused, SitemapdError
 from sitemap_store.events import count_events
 from sitemap_store.fold import fold_elements
-from sitemap_store.render import index
+from sitemap_store.output import Put
+from sitemap_store.reader import Unreadable, read_index
+from sitemap_store.render import etag_of, index
 from sitemap_store.site import Site, index_file
-from sitemap_store.state import Commit, Partition, Published, Wake, snapshot_of
+from sitemap_store.state import Commit, IndexClaim, Partition, Published, Wake, listed, snapshot_of
+from sitemap_store.w3c import instant_ms
 from worker.elements import Elements
-from worker.shard import render_shard
+from worker.shard import blame, render_shard
 from worker.work import Work, tell
 
 log = logging.getLogger(__name__)
@@ -46,13 +51,21 @@ RETRY_MS = 3000
 INDEX_SHARE = 4
 """An index file rests four times as long as its last rewrite took: at most a fifth of a worker."""
 INDEX_PAUSE_MAX_MS = 1000
+CLOCKS_APART_MS = 5 * 60_000
+"""A published lastmod that lies further ahead of Redis' clock was never ours."""
 
 
 class Output(Protocol):
     """Where files are published. Raises Unavailable when it can't be used now."""
 
-    def put(self, name: str, data: bytes, worker: str) -> bool:
-        """Publish a file whole or not at all; False when these bytes were there already."""
+    def put(self, name: str, data: bytes, worker: str) -> Put:
+        """Publish a file whole or not at all."""
+
+    def read(self, name: str) -> bytes | None:
+        """A published file's bytes; None when there is none."""
+
+    def signatures(self) -> Mapping[str, object] | None:
+        """The published files by their names; None when there is no folder."""
 
     def sync(self) -> None:
         """Have all that was put outlive a loss of power."""
@@ -98,6 +111,7 @@ class SitePublisher:
         self._marker: str | None = None
         self._elements = Elements(site)
         self._together = max(1, TOGETHER // site.shard_size)
+        self._said_outdated = False
 
     def rewrite_shards(self, partition: int, shards: Sequence[int]) -> None:
         """Rewrite shards, some of them together, then the index files that list them.
@@ -140,6 +154,7 @@ class SitePublisher:
             if claim is not None:
                 self._fault("claimed")
                 works.append(Work(claim))
+        self._check_config(part)
         works = self._commit(part, self._each(part, works, self._fold))
         works = self._each(part, works, partial(self._put, part))
         if any(work.put for work in works):
@@ -147,18 +162,21 @@ class SitePublisher:
                 self.output.sync()
             except SitemapdError as error:
                 for work in works:
-                    self._put_off(part, work, error)
+                    self._postpone(part, work, error)
                 return []
         return self._publish(part, works)
 
     def _each(self, part: Partition, works: Iterable[Work], step: Callable[[Work], None]) -> list[Work]:
-        """Do a step of each; those that failed are put off, and the others go on."""
+        """Do a step of each; those that failed are tried again later, and the others go on."""
         passed = []
         for work in works:
             try:
                 step(work)
             except SitemapdError as error:
-                self._put_off(part, work, error)
+                self._postpone(part, work, error)
+            except Exception as error:
+                log.exception("Shard %d can't be rendered", work.claim.id, extra={"action": "render_failed"})
+                self._fail(part, work, error)
             else:
                 passed.append(work)
         return passed
@@ -188,15 +206,14 @@ class SitePublisher:
         found = part.commit_each([(work.claim, work.commit) for work in works], self.worker)
         for work, committed in zip(works, found, strict=True):
             if committed is None:
-                # Someone else has the shard, or our own commit was repeated after a time-out.
-                part.postpone(str(work.claim.id), self.worker, 0)
+                # Another worker has the shard, or our own commit was repeated after a time-out.
+                part.postpone(str(work.claim.id), self.worker, work.claim.lease, 0)
                 log.warning(
-                    "Shard %d changed hands before it was committed; nothing was written",
+                    "The worker lost the lease of shard %d before it committed; nothing was written",
                     work.claim.id,
                     extra={"action": "commit_lost", "site": self.site.name, "shard": work.claim.id},
                 )
                 continue
-            work.version = work.claim.version if work.commit.snapshot is None else committed.version
             work.split = committed.split
             self._fault("committed")
             passed.append(work)
@@ -211,22 +228,16 @@ class SitePublisher:
         for name in claim.unlink:
             if name != file:
                 self.output.remove(name)
-        size, wrote = 0, False
-        if not file:
-            if not claim.listed:
-                # A worker that died or came late may have left it there, and nobody else knows of it.
-                self.output.remove(self.site.shard_file(claim.section, claim.number))
-        elif (
-            rendered.etag != claim.published_etag
-            or file != claim.file
-            or claim.version != claim.published_version
-            or claim.check
-        ):
+        size, put = 0, Put.SAME
+        if file:
             data = gzip_bytes(rendered.body) if self.site.gzip else rendered.body
             work.put = True
-            wrote = self.output.put(file, data, self.worker)
-            size = len(data) if wrote else 0
-        work.file = Published(work.version, file, rendered.etag, wrote, size, work.events)
+            put = self.output.put(file, data, self.worker)
+            size = 0 if put is Put.SAME else len(data)
+        elif not claim.listed:
+            # A worker that died or came late may have left it there, and nobody else knows of it.
+            self.output.remove(self.site.shard_file(claim.section, claim.number))
+        work.file = Published(file, rendered.etag, put, size, work.events)
         self._fault("renamed")
 
     def _put_split(self, part: Partition, work: Work, shard: int) -> None:
@@ -258,36 +269,95 @@ class SitePublisher:
         """Render and publish one index file; as `rewrite_shard`, for an index file."""
         part = self.partitions[partition]
         claim = part.claim_index(number, self.worker)
+        self._check_config(part)
         if claim is None:
             return None
         started = time.monotonic()
         self._fault("index_claimed")
         name = index_file((number - 1) * self.site.partitions + partition + 1)
-        body = index(self._elements.of((partition, number), claim.lines))
-        wrote = False
         try:
             self._check_state(claim.state_id)
+            if self._catch_up(part, claim, name):
+                return None
+            body = index(self._elements.of((partition, number), claim.listing.values()))
+            put = Put.SAME
             if body:
-                wrote = self.output.put(name, body, self.worker)
+                put = self.output.put(name, body, self.worker)
                 self.output.sync()
             else:
                 self.output.remove(name)
         except SitemapdError as error:
-            self._postpone(part, f"i{number}", f"Index file {name}", error)
+            self._postpone_member(part, f"i{number}", claim.lease, f"Index file {name}", error)
+            return None
+        except Exception as error:
+            log.exception("Index file %s can't be rendered", name, extra={"action": "render_failed"})
+            self._fail_member(part, f"i{number}", claim.lease, f"Index file {name}", error, "")
             return None
         self._fault("index_renamed")
         took = (time.monotonic() - started) * 1000
-        etag = hashlib.blake2b(body, digest_size=16).hexdigest()
         pause = min(INDEX_PAUSE_MAX_MS, round(INDEX_SHARE * took))
-        size = len(body) if wrote else 0
-        ok, wake = part.index_published(claim, self.worker, etag, pause, size=size)
+        size = 0 if put is Put.SAME else len(body)
+        ok, wake = part.index_published(claim, self.worker, etag_of(body), pause, size=size)
         self._fault("index_published")
         log.info(
-            "Published %s with %d shards in %.1f ms" if ok else "%s is written once more",
-            *((name, len(claim.lines), took) if ok else (name,)),
+            "Published %s with %d shards in %.1f ms"
+            if ok
+            else "The worker lost the lease of %s while it wrote the file; it is rendered again",
+            *((name, len(claim.listing), took) if ok else (name,)),
             extra={"action": "index_published", "site": self.site.name, "file": name},
         )
         return wake
+
+    def _catch_up(self, part: Partition, claim: IndexClaim, name: str) -> bool:
+        """Where the published index is not the one that the state remembers, learn from it first.
+
+        Either somebody altered or wiped it, or Redis came back younger than the output (a restart or a
+        fail-over that lost its last second). Lastmods that readers have seen are taken over, so that none
+        goes back, and files that the new index would name in vain are put back before it. Whether there was
+        something to learn: the lease is then given back.
+        """
+        published = self.output.read(name)
+        if published is not None and etag_of(published) == claim.published_etag:
+            return False
+        seen: dict[str, str] = {}
+        with suppress(Unreadable):  # torn, or not ours at all
+            seen = {item.loc.rpartition("/")[2]: item.lastmod for item in read_index(published or b"")}
+        files = self.output.signatures() or {}
+        later: dict[str, int] = {}
+        gone: list[str] = []
+        for shard, line in claim.listing.items():
+            row = listed(line)
+            if row.file not in files:
+                gone.append(shard.decode())
+            with suppress(Refused):  # not listed there, or no date of ours
+                lastmod = instant_ms(seen.get(row.file, ""))
+                if row.lastmod < lastmod <= claim.now + CLOCKS_APART_MS:
+                    later[shard.decode()] = lastmod
+        if not later and not gone:
+            return False
+        log.warning(
+            "%s is not as Redis remembers it: %d shards are newer there and %d have no file. They are "
+            "rendered again before the index, and no lastmod goes back",
+            name,
+            len(later),
+            len(gone),
+            extra={"action": "index_differs", "site": self.site.name, "file": name},
+        )
+        part.witness(claim.number, later)
+        part.want(gone, "gone")
+        part.postpone(f"i{claim.number}", self.worker, claim.lease, 0)
+        return True
+
+    def _check_config(self, part: Partition) -> None:
+        """Log, once, that settings of another process replaced those of this one."""
+        if part.outdated and not self._said_outdated:
+            log.error(
+                "A process with other settings started after this one for site %s; this worker renders "
+                "nothing until it is restarted with those settings",
+                self.site.name,
+                extra={"action": "settings_outdated", "site": self.site.name},
+            )
+        self._said_outdated = part.outdated
 
     def _check_state(self, state_id: str) -> None:
         """Publish only over the tree that this state remembers (never from an emptied Redis)."""
@@ -300,15 +370,38 @@ class SitePublisher:
                     "`sitemapd restore --discard` when they may go"
                 )
 
-    def _put_off(self, part: Partition, work: Work, error: SitemapdError) -> None:
-        self._postpone(part, str(work.claim.id), f"Shard {work.claim.id}", error)
+    def _postpone(self, part: Partition, work: Work, error: SitemapdError) -> None:
+        shard = work.claim.id
+        self._postpone_member(part, str(shard), work.claim.lease, f"Shard {shard}", error)
 
-    def _postpone(self, part: Partition, member: str, what: str, error: SitemapdError) -> None:
-        part.postpone(member, self.worker, RETRY_MS)
+    def _postpone_member(
+        self, part: Partition, member: str, lease: str, what: str, error: SitemapdError
+    ) -> None:
+        part.postpone(member, self.worker, lease, RETRY_MS)
         log.error(
-            "%s is not published and waits for %d s: %s",
+            "%s is not published; the worker retries it after %d s: %s",
             what,
             RETRY_MS // 1000,
             error,
             extra={"action": "publish_postponed", "site": self.site.name, "member": member},
+        )
+
+    def _fail(self, part: Partition, work: Work, error: Exception) -> None:
+        claim = work.claim
+        record = blame(self.site, claim)
+        self._fail_member(part, str(claim.id), claim.lease, f"Shard {claim.id}", error, record)
+
+    def _fail_member(
+        self, part: Partition, member: str, lease: str, what: str, error: Exception, record: str
+    ) -> None:
+        """Note that a member can't be rendered, for a reason that nobody foresaw."""
+        reason = f"{type(error).__name__}: {error}" + (f", by {record}" if record else "")
+        aside = part.postpone(member, self.worker, lease, RETRY_MS, reason=reason)
+        log.error(
+            "%s is put aside until its next event or `sitemapd rebuild`: %s"
+            if aside
+            else "%s is tried again: %s",
+            what,
+            reason,
+            extra={"action": "put_aside" if aside else "retried", "site": self.site.name, "member": member},
         )

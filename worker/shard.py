@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from sitemap_store.render import frame_bytes, sized, urlset
+from sitemap_store.fold import fold_elements
+from sitemap_store.render import etag_of, frame_bytes, sized, urlset
 from sitemap_store.site import Site
-from sitemap_store.snapshot import Snapshot
+from sitemap_store.snapshot import EMPTY, Snapshot
 from sitemap_store.split import cut, outgrown
-from sitemap_store.state import Moved
+from sitemap_store.state import Claim, Moved, snapshot_of
 
 
 class Rendered(NamedTuple):
@@ -37,5 +39,33 @@ def render_shard(site: Site, section: str, snapshot: Snapshot) -> Rendered:
         entries = entries[:stay]
         snapshot = Snapshot({entry.loc: entry for entry in entries}, snapshot.tombstones)
         body = urlset(entries, style)
-    etag = hashlib.blake2b(body, digest_size=16).hexdigest() if body else ""
+    etag = etag_of(body) if body else ""
     return Rendered(body, etag, moved, snapshot)
+
+
+def blame(site: Site, claim: Claim) -> str:
+    """Name the entry or the log's record by which a shard can't be rendered; "" where none is bad alone."""
+    if _fails(lambda: snapshot_of(claim)):
+        return "its snapshot, which can't be read"
+    for loc, entry in snapshot_of(claim).entries.items():
+        if _fails(partial(render_shard, site, claim.section, Snapshot({loc: entry}, {}))):
+            return f"the entry of {loc}"
+
+    def alone(stamp: bytes, record: bytes) -> None:
+        folded = fold_elements(EMPTY, [stamp + b"\n" + record], claim.now)
+        render_shard(site, claim.section, folded.snapshot)
+
+    for element in claim.log:
+        stamp, *records = element.split(b"\n")
+        for record in records:
+            if _fails(partial(alone, stamp, record)):
+                return f"the record {record[:200]!r}"
+    return ""
+
+
+def _fails(step: Callable[[], object]) -> bool:
+    try:
+        step()
+    except Exception:  # noqa: BLE001 - whatever it is, it is what is looked for
+        return True
+    return False

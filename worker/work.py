@@ -21,7 +21,6 @@ class Work:
     events: int = 0
     rendered: Rendered = field(init=False)
     commit: Commit = field(init=False)
-    version: int = 0
     split: int | None = None
     """The new shard's id, where the commit split it."""
     woken: tuple[str, ...] = ()
@@ -35,7 +34,7 @@ def tell(work: Work, site: str, *, ok: bool) -> None:
     shard = work.claim.id
     if not ok:
         log.warning(
-            "Shard %d was taken over while it was written; it is rendered once more",
+            "The worker lost the lease of shard %d while it wrote the file; the shard is rendered again",
             shard,
             extra={"action": "shard_superseded", "site": site, "shard": shard},
         )
@@ -51,6 +50,6 @@ def tell(work: Work, site: str, *, ok: bool) -> None:
             "site": site,
             "shard": shard,
             "file": work.file.name,
-            "version": work.version,
+            "generation": work.claim.generation,
         },
     )

@@ -19,7 +19,9 @@ NAMES = (
     "beat",
     "postpone",
     "refuse",
-    "recheck",
+    "want",
+    "witness",
+    "configure",
     "restore",
     "drain",
     "once",
@@ -31,7 +33,7 @@ class Scripts:
 
     def __init__(self, client: redis.Redis) -> None:
         folder = resources.files(__package__)
-        common = folder.joinpath("common.lua").read_text("utf-8")
+        common = "".join(folder.joinpath(f"{name}.lua").read_text("utf-8") for name in ("common", "record"))
         self._scripts = {
             name: client.register_script(common + folder.joinpath(f"{name}.lua").read_text("utf-8"))
             for name in NAMES

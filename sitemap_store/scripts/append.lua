@@ -124,11 +124,12 @@ for _, id in ipairs(order) do
   local shard = touched[id]
   redis.call('RPUSH', key('log:' .. id), table.concat(shard, '\n'))
   local at = now
-  if not shard.urgent then
-    at = math.max(now + delay, tonumber(redis.call('HGET', key('s:' .. id), 'rw') or 0) + min_interval)
+  if shard.urgent then
+    redis.call('HSET', key('s:' .. id), 'urgent', 1)
+  else
+    at = math.max(now + delay, rested(redis.call('HGET', key('s:' .. id), 'rest'), min_interval))
   end
-  redis.call('ZADD', key('pending'), 'NX', now, id)
-  if make_due(id, at, now) then wake[#wake + 1] = id end
+  if want(id, at, now) then wake[#wake + 1] = id end
 end
 
 redis.call('HSET', key('state'), 'buckets', grow(n, seats), 'seats', seats)

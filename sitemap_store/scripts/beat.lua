@@ -10,7 +10,7 @@ end
 redis.call('ZREMRANGEBYSCORE', key('workers'), '-inf', now - 60000)
 local leases = redis.call('HVALS', key('leases'))
 for _, held in ipairs(leases) do
-  local deadline, owner = string.match(held, '^(%d+) (.*)$')
+  local deadline, owner = string.match(held, '^(%d+) %d+ (.*)$')
   if names[owner] and tonumber(deadline) - now < left then stuck[#stuck + 1] = owner end
 end
 return {now, stuck}

@@ -4,13 +4,15 @@
 -- ARGV: 1 now, 2 worker, 3 shard id, 4 version read, 5 log elements folded, 6 records folded,
 --       7 snapshot ("" keeps it), 8 urls, 9 tombstones, 10 bytes, 11 etag, 12 sources joined by LF,
 --       13 purge time or 0, 14 index_size, 15 partitions, 16 p, 17 number of freed seats f,
---       18… f pairs of digest and loc; then, for a split, snapshot, urls, tombstones, sources, and
---       pairs of digest and loc to the end
+--       18 lease number, 19 min_interval ms, 20… f pairs of digest and loc; then, for a split, snapshot,
+--       urls, tombstones, sources, and pairs of digest and loc to the end
 -- Returns {"ok", version, id of the new shard or ""} or {"lost"}.
 local now, worker, id, version = clock(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
 local shard = key('s:' .. id)
-local meta = redis.call('HMGET', shard, 'v', 'section', 'urls', 'bytes')
-if not meta[1] or tonumber(meta[1]) ~= version or not holds(id, worker) then return {'lost'} end
+local meta = redis.call('HMGET', shard, 'v', 'section', 'urls', 'bytes', 'rest')
+if not meta[1] or tonumber(meta[1]) ~= version or not holds(id, worker, ARGV[18]) then
+  return {'lost'}
+end
 if ARGV[7] == '' then return {'ok', version, ''} end
 
 local section, state = meta[2], key('state')
@@ -20,7 +22,8 @@ redis.call('LTRIM', key('log:' .. id), tonumber(ARGV[5]), -1)
 redis.call('HINCRBY', state, 'logged', 0 - tonumber(ARGV[6]))
 redis.call('SET', key('snap:' .. id), ARGV[7])
 redis.call('HSET', shard, 'v', version + 1, 'urls', ARGV[8], 'dead', ARGV[9], 'bytes', ARGV[10],
-  'etag', ARGV[11], 'sources', ARGV[12], 'rw', now)
+  'etag', ARGV[11], 'sources', ARGV[12],
+  'rest', format('%d', math.max(tonumber(meta[5] or 0), now) + tonumber(ARGV[19])))
 redis.call('HINCRBY', key('sec:' .. section), 'bytes', tonumber(ARGV[10]) - tonumber(meta[4]))
 if ARGV[13] == '0' then
   redis.call('ZREM', key('purge'), id)
@@ -33,7 +36,7 @@ local function loc_of(record)
   return string.match(record, '^.([^\t]*)')
 end
 local f = tonumber(ARGV[17])
-local first_moved = 18 + 2 * f
+local first_moved = 20 + 2 * f
 local split = #ARGV >= first_moved
 local rest = {}
 if f > 0 or split then rest = redis.call('LRANGE', key('log:' .. id), 0, -1) end
@@ -42,7 +45,7 @@ for _, element in ipairs(rest) do
   for record in string.gmatch(element, '\n([^\n]+)') do busy[loc_of(record)] = true end
 end
 local freed = 0
-for i = 18, 17 + 2 * f, 2 do
+for i = 20, 19 + 2 * f, 2 do
   if not busy[ARGV[i + 1]] then
     freed = freed + redis.call('HDEL', bucket(ARGV[i], size, split_to), ARGV[i])
   end
@@ -80,6 +83,7 @@ if split then
       if #go > 0 then redis.call('RPUSH', key('log:' .. new), stamp .. '\n' .. table.concat(go, '\n')) end
     end
   end
+  redis.call('HINCRBY', key('s:' .. new), 'wanted', 1)
   redis.call('ZADD', key('due'), now, new)
   redis.call('ZADD', key('pending'), redis.call('ZSCORE', key('pending'), id) or now, new)
   -- New URLs of the section go to the new shard from now on.

@@ -68,9 +68,14 @@ local function grow(n, seats)
   return n
 end
 
--- Gives a member (a shard's id, or "i" and an index file's number) a time before which it is not
--- rewritten, and says whether a job should be enqueued now. A leased member needs none: the lease's
--- holder looks at the log again when it is done.
+-- A member is a shard (its id) or an index file ("i" and its number); its hash holds `wanted` and `published`.
+local function hash_of(member)
+  if byte(member, 1) == 105 then return key('i:' .. sub(member, 2)) end
+  return key('s:' .. member)
+end
+
+-- Gives a member a time before which it is not rewritten, and says whether a job should be enqueued now. A
+-- leased member needs none: when the lease's holder publishes, it learns that more is wanted.
 local function make_due(member, at, now)
   local current = redis.call('ZSCORE', key('due'), member)
   if not current or tonumber(current) > at then redis.call('ZADD', key('due'), at, member) end
@@ -78,86 +83,89 @@ local function make_due(member, at, now)
     and redis.call('HSETNX', key('scheduled'), member, now) == 1
 end
 
-local function holds(member, worker)
-  local lease = redis.call('HGET', key('leases'), member)
-  return lease and string.match(lease, '^%d+ (.*)$') == worker
+-- Raises what is wanted of a member: whoever learns that its file may have to change calls this, and nothing
+-- else makes a file be rendered. `since` is when the oldest reason came. Returns as make_due does.
+local function want(member, at, now, since)
+  redis.call('HINCRBY', hash_of(member), 'wanted', 1)
+  redis.call('ZADD', key('pending'), 'LT', since or now, member)
+  return make_due(member, at, now)
 end
 
--- Takes or renews a lease; false when another worker holds it. One that ran out is taken over, and the
--- one who lost it is noted, so that what it may still do to the output is put right afterwards.
-local function lease(member, worker, now, ms)
+-- As `want`, for reasons that are no change of the site's: the keeper enqueues the job with its next look.
+local function want_soon(member, now)
+  redis.call('HINCRBY', hash_of(member), 'wanted', 1)
+  redis.call('ZADD', key('pending'), 'LT', now, member)
+  redis.call('ZADD', key('due'), 'LT', now, member)
+end
+
+-- A shard is rewritten once per min_interval in the long run, three times at once in a burst: `rest` is when
+-- the rewrites so far would have ended, had each taken an interval (GCRA).
+local BURST = 3
+
+local function rested(rest, min_interval)
+  return (tonumber(rest) or 0) - (BURST - 1) * min_interval
+end
+
+-- A lease is "deadline number worker". Its number is given once, so a worker that leases again is not taken
+-- for its earlier self.
+local function holder(member)
   local held = redis.call('HGET', key('leases'), member)
-  if held then
-    local deadline, owner = string.match(held, '^(%d+) (.*)$')
+  if not held then return nil end
+  local deadline, number, worker = string.match(held, '^(%d+) (%d+) (.*)$')
+  return tonumber(deadline), number, worker
+end
+
+local function holds(member, worker, number)
+  local _, theirs, owner = holder(member)
+  return owner == worker and theirs == number
+end
+
+-- Takes a lease and returns its number; nil while another worker holds it. Who loses a lease that ran out may
+-- still write to the output, so more is wanted of the member then.
+local function lease(member, worker, now, ms)
+  local deadline, _, owner = holder(member)
+  if deadline then
     if owner ~= worker then
-      if tonumber(deadline) > now then return false end
-      redis.call('HSET', key('stale'), member .. ' ' .. owner, now)
+      if deadline > now then return nil end
       redis.call('HINCRBY', key('stats'), 'expired', 1)
     end
+    redis.call('HINCRBY', hash_of(member), 'wanted', 1)
   end
-  redis.call('HSET', key('leases'), member, (now + ms) .. ' ' .. worker)
-  return true
+  local number = format('%d', redis.call('HINCRBY', key('state'), 'leases', 1))
+  redis.call('HSET', key('leases'), member, format('%d %s %s', now + ms, number, worker))
+  return number
 end
 
--- Counts for the status page and the metrics. A call counts once for all its events, so that an event costs
--- nothing more.
-local SOURCES, MINUTE, KEPT = 1000, 60000, 3900000
+-- Whether a worker's settings are older than those that the site's files follow by now; 0 is no worker's.
+local function outdated(config)
+  config = tonumber(config)
+  return config > 0 and config < tonumber(redis.call('HGET', key('state'), 'config') or 0)
+end
 
--- Counts events of a source. Names beyond the first thousand are counted together, as "*".
-local function count_event(op, source, n)
-  local name = op .. ' ' .. source
-  if redis.call('HINCRBY', key('events'), name, n) == tonumber(n) and redis.call('HLEN', key('events')) > SOURCES then
-    redis.call('HDEL', key('events'), name)
-    redis.call('HINCRBY', key('events'), op .. ' *', n)
+-- Gives a shard a place in the first index file that has room; returns the file's number.
+local function place(index_size)
+  local k = tonumber(redis.call('HGET', key('state'), 'index_hint') or 1)
+  while tonumber(redis.call('HGET', key('index_sizes'), k) or 0) >= index_size do k = k + 1 end
+  redis.call('HINCRBY', key('index_sizes'), k, 1)
+  redis.call('HSET', key('state'), 'index_hint', k)
+  return k
+end
+
+-- Takes a shard's place in an index file away.
+local function leave(k)
+  redis.call('HINCRBY', key('index_sizes'), k, -1)
+  if tonumber(k) < tonumber(redis.call('HGET', key('state'), 'index_hint') or 1) then
+    redis.call('HSET', key('state'), 'index_hint', k)
   end
-end
-
--- Counts something of the minute that it is; an hour and five minutes are kept.
-local function count_minute(now, name, n)
-  local minute = key('min:' .. string.format('%d', math.floor(now / MINUTE)))
-  redis.call('HINCRBY', minute, name, n)
-  if redis.call('HLEN', minute) == 1 then redis.call('PEXPIRE', minute, KEPT) end
-end
-
--- Counts how long the oldest event of a rewrite waited until the file ("shard" or "index") was published.
-local LAGS = {10, 25, 50, 75, 100, 150, 200, 250, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 5000, 7500,
-  10000, 15000, 30000, 60000, 300000}
-
-local function count_lag(now, kind, since)
-  local ms, le = math.max(0, now - since), 'inf'
-  for _, bound in ipairs(LAGS) do
-    if ms <= bound then
-      le = bound
-      break
-    end
-  end
-  redis.call('HINCRBY', key('lag'), kind .. ' ' .. le, 1)
-  redis.call('HINCRBY', key('lag'), kind .. ' sum', ms)
-  if kind == 'shard' then count_minute(now, 'lag ' .. le, 1) end
-  return ms
-end
-
--- Has a member rendered once more, since a worker that lost its lease may have written over newer bytes.
--- False when there is no such member any more.
-local function late(member, now)
-  local hash = string.sub(member, 1, 1) == 'i' and key('i:' .. string.sub(member, 2)) or key('s:' .. member)
-  if redis.call('EXISTS', hash) == 0 then return false end
-  redis.call('HSET', hash, 'check', 'late')
-  redis.call('ZADD', key('due'), now, member)
-  redis.call('ZADD', key('pending'), 'NX', now, member)
-  return true
 end
 
 -- Makes a new shard of a section with a place in the first index file that has room.
 local function new_shard(section, now, index_size, partitions, p)
   local id = redis.call('HINCRBY', key('state'), 'next', 1)
   local number = (redis.call('HINCRBY', key('numbers'), section, 1) - 1) * partitions + p + 1
-  local k = tonumber(redis.call('HGET', key('state'), 'index_hint') or 1)
-  while tonumber(redis.call('HGET', key('index_sizes'), k) or 0) >= index_size do k = k + 1 end
-  redis.call('HINCRBY', key('index_sizes'), k, 1)
-  redis.call('HSET', key('state'), 'index_hint', k)
-  redis.call('HSET', key('s:' .. id), 'section', section, 'number', number, 'index', k,
-    'v', 0, 'pv', 0, 'urls', 0, 'dead', 0, 'bytes', 0, 'seats', 0, 'lm', 0, 'rw', 0)
+  local k = place(index_size)
+  redis.call('HSET', key('s:' .. id), 'section', section, 'number', number, 'index', k, 'v', 0,
+    'wanted', 0, 'published', 0, 'urls', 0, 'dead', 0, 'bytes', 0, 'seats', 0, 'lm', 0, 'rest', 0)
   redis.call('ZADD', key('shards'), id, id)
   redis.call('HINCRBY', key('sec:' .. section), 'shards', 1)
   redis.call('SADD', key('sections'), section)

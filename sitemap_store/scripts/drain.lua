@@ -18,10 +18,10 @@ end
 local size = level(tonumber(redis.call('HGET', key('state'), 'buckets') or 1))
 for b = 0, size * 4 - 1 do redis.call('DEL', key('d:' .. b)) end
 for _, k in ipairs(redis.call('HKEYS', key('index_sizes'))) do
-  redis.call('DEL', key('i:' .. k), key('idx:' .. k), key('leaving:' .. k))
+  redis.call('DEL', key('i:' .. k), key('idx:' .. k), key('leaving:' .. k), key('missing:' .. k))
 end
 for _, section in ipairs(redis.call('SMEMBERS', key('sections'))) do redis.call('DEL', key('sec:' .. section)) end
 redis.call('DEL', key('state'), key('shards'), key('sections'), key('open'), key('numbers'), key('due'),
-  key('pending'), key('scheduled'), key('leases'), key('stale'), key('purge'), key('index_sizes'))
+  key('pending'), key('scheduled'), key('leases'), key('aside'), key('purge'), key('index_sizes'))
 redis.call('HSET', key('state'), 'restoring', 1)
 return kept

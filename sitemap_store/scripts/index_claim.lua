@@ -1,19 +1,32 @@
--- Takes the lease of an index file and hands out what it must list.
--- ARGV: 1 now, 2 worker, 3 lease ms, 4 index number k
--- Returns {"work", now, state id, version, published etag, listing (flat: shard id, "section number lm file")},
---         or {"idle"}, {"busy"}, {"early"} with nothing taken.
+-- Leases an index file and hands out what it must list.
+-- ARGV: 1 now, 2 worker, 3 lease ms, 4 index number k, 5 number of the worker's settings
+-- While files that it lists are missing at the output and are being put back, it waits for them; those that
+-- are not back when its patience ends are left out.
+-- Returns {"work", now, state id, lease number, generation, published etag, listing (flat: shard id,
+--          "section number lm file")}, or {"idle"}, {"busy"}, {"early"}, {"outdated"} with nothing taken.
+local WAIT_MS = 250
 local now, worker, k = clock(ARGV[1]), ARGV[2], ARGV[4]
 local member, index = 'i' .. k, key('i:' .. k)
 redis.call('HDEL', key('scheduled'), member)
-local meta = redis.call('HMGET', index, 'v', 'pv', 'petag', 'check')
 local due = redis.call('ZSCORE', key('due'), member)
 if due and tonumber(due) > now then return {'early'} end
-if not meta[1] or (meta[1] == meta[2] and not meta[4] and redis.call('HEXISTS', key('leases'), member) == 0) then
+local meta = redis.call('HMGET', index, 'wanted', 'published', 'petag', 'hold')
+if not meta[1] or (meta[1] == meta[2] and redis.call('HEXISTS', key('leases'), member) == 0) then
   redis.call('ZREM', key('due'), member)
   redis.call('ZREM', key('pending'), member)
   return {'idle'}
 end
-if not lease(member, worker, now, tonumber(ARGV[3])) then return {'busy'} end
-redis.call('HDEL', index, 'since') -- what changes from now on is not in this listing
-return {'work', now, redis.call('HGET', key('state'), 'id') or '', meta[1], meta[3] or '',
-  redis.call('HGETALL', key('idx:' .. k))}
+if outdated(ARGV[5]) then return {'outdated'} end
+if redis.call('SCARD', key('missing:' .. k)) > 0 then
+  if now < tonumber(meta[4] or 0) then
+    redis.call('ZADD', key('due'), now + WAIT_MS, member)
+    return {'early'}
+  end
+  for _, id in ipairs(redis.call('SMEMBERS', key('missing:' .. k))) do redis.call('HDEL', key('idx:' .. k), id) end
+  redis.call('DEL', key('missing:' .. k))
+end
+local number = lease(member, worker, now, tonumber(ARGV[3]))
+if not number then return {'busy'} end
+redis.call('HDEL', index, 'since', 'hold') -- what changes from now on is not in this listing
+return {'work', now, redis.call('HGET', key('state'), 'id') or '', number, redis.call('HGET', index, 'wanted'),
+  meta[3] or '', redis.call('HGETALL', key('idx:' .. k))}

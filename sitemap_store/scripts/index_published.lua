@@ -1,36 +1,33 @@
--- Notes that a version of an index file is at the output, lets shards unlink the files that it no longer
+-- Notes that a generation of an index file is at the output, lets shards unlink the files that it no longer
 -- names, and gives the lease back.
--- ARGV: 1 now, 2 worker, 3 index number k, 4 version, 5 etag, 6 when it was claimed, 7 pause ms until the
---       next rewrite, 8 how many bytes were written
--- Returns {"ok" | "superseded", shards to wake…} ("i<k>" stands for the index itself).
-local now, worker, k, version = clock(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
+-- ARGV: 1 now, 2 worker, 3 lease number, 4 index number k, 5 generation, 6 number of the worker's settings,
+--       7 etag, 8 when it was claimed, 9 pause ms until the next rewrite, 10 how many bytes were written
+-- Returns {"ok" | "lost", members to wake…}.
+local now, worker, k, generation = clock(ARGV[1]), ARGV[2], ARGV[4], tonumber(ARGV[5])
 local member, index = 'i' .. k, key('i:' .. k)
-redis.call('HDEL', key('stale'), member .. ' ' .. worker)
-if not holds(member, worker) then
-  redis.call('HSET', index, 'check', 1)
-  redis.call('ZADD', key('pending'), 'NX', now, member)
-  if make_due(member, now, now) then return {'superseded', member} end
-  return {'superseded'}
+if not holds(member, worker, ARGV[3]) then
+  want_soon(member, now)
+  return {'lost'}
 end
 redis.call('HDEL', key('leases'), member)
-redis.call('HSET', index, 'pv', version, 'petag', ARGV[5], 'next', now + tonumber(ARGV[7]))
-redis.call('HDEL', index, 'check')
-local since = redis.call('ZSCORE', key('pending'), member)
-if since then count_lag(now, 'index', tonumber(since)) end
-redis.call('HINCRBY', key('stats'), 'index_rewrites', 1)
-redis.call('HINCRBY', key('stats'), 'bytes', ARGV[8])
+local published = tonumber(redis.call('HGET', index, 'published') or 0)
+redis.call('HSET', index, 'published', math.max(published, generation), 'petag', ARGV[7], 'config', ARGV[6],
+  'next', now + tonumber(ARGV[9]))
+redis.call('HDEL', index, 'fails')
+redis.call('HDEL', key('aside'), member)
+record_index(now, tonumber(redis.call('ZSCORE', key('pending'), member) or now), ARGV[10])
 local wake = {'ok'}
-if tonumber(redis.call('HGET', index, 'v')) > version then
-  redis.call('ZADD', key('pending'), redis.call('HGET', index, 'since') or ARGV[6], member)
-  redis.call('ZADD', key('due'), now + tonumber(ARGV[7]), member)
-  if make_due(member, now + tonumber(ARGV[7]), now) then wake[#wake + 1] = member end
+if tonumber(redis.call('HGET', index, 'wanted')) > generation then
+  local at = now + tonumber(ARGV[9])
+  redis.call('ZADD', key('pending'), redis.call('HGET', index, 'since') or ARGV[8], member)
+  redis.call('ZADD', key('due'), at, member)
+  if make_due(member, at, now) then wake[#wake + 1] = member end
 else
   redis.call('ZREM', key('pending'), member)
   redis.call('ZREM', key('due'), member)
 end
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', key('leaving:' .. k), '-inf', version)) do
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', key('leaving:' .. k), '-inf', generation)) do
   redis.call('ZREM', key('leaving:' .. k), id)
-  redis.call('ZADD', key('pending'), 'NX', now, id)
-  if make_due(id, now, now) then wake[#wake + 1] = id end
+  if want(id, now, now) then wake[#wake + 1] = id end
 end
 return wake

@@ -6,13 +6,12 @@
 --       4 the most ms that a member may be put off, 5 lease ms
 -- Returns {ms until the next member comes due or -1, members…}.
 local now, lost, limit = clock(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local leases = redis.call('HGETALL', key('leases'))
-for i = 1, #leases, 2 do
-  local deadline, owner = string.match(leases[i + 1], '^(%d+) (.*)$')
-  if tonumber(deadline) <= now then
-    redis.call('ZADD', key('due'), 'LT', now, leases[i])
-  elseif tonumber(deadline) > now + tonumber(ARGV[5]) then
-    redis.call('HSET', key('leases'), leases[i], (now + tonumber(ARGV[5])) .. ' ' .. owner)
+for _, member in ipairs(redis.call('HKEYS', key('leases'))) do
+  local deadline, number, owner = holder(member)
+  if deadline <= now then
+    redis.call('ZADD', key('due'), 'LT', now, member)
+  elseif deadline > now + tonumber(ARGV[5]) then
+    redis.call('HSET', key('leases'), member, format('%d %s %s', now + tonumber(ARGV[5]), number, owner))
   end
 end
 local horizon = string.format('(%d', now + tonumber(ARGV[4]))
@@ -20,12 +19,15 @@ for _, member in ipairs(redis.call('ZRANGEBYSCORE', key('due'), horizon, '+inf',
   redis.call('ZADD', key('due'), now, member)
 end
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', key('purge'), '-inf', now, 'LIMIT', 0, limit)) do
-  redis.call('ZADD', key('due'), 'NX', now, id)
+  redis.call('ZREM', key('purge'), id)
+  if redis.call('EXISTS', key('s:' .. id)) == 1 then
+    want_soon(id, now)
+  end
 end
 local found = {-1}
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', key('due'), '-inf', now, 'LIMIT', 0, limit)) do
-  local held = redis.call('HGET', key('leases'), member)
-  if not held or tonumber(string.match(held, '^%d+')) <= now then
+  local deadline = holder(member)
+  if not deadline or deadline <= now then
     local since = redis.call('HGET', key('scheduled'), member)
     if not since or tonumber(since) + lost <= now or tonumber(since) > now then
       redis.call('HSET', key('scheduled'), member, now)

@@ -1,12 +1,23 @@
--- Gives a lease back without having published, to try again later (the output can't be written now).
--- ARGV: 1 now, 2 worker, 3 member, 4 pause ms
--- Returns 1 when the lease was the worker's own.
-local now, worker, member = clock(ARGV[1]), ARGV[2], ARGV[3]
-if not holds(member, worker) then
-  -- Another one has it. What this one wrote before it failed is put right, as in published.lua.
-  if redis.call('HDEL', key('stale'), member .. ' ' .. worker) == 1 then late(member, now) end
-  return 0
+-- Gives a lease back without having published, to try again later.
+-- ARGV: 1 now, 2 worker, 3 lease number, 4 member, 5 pause ms, 6 why it can't be rendered, or "" when the output
+--       or Redis is the reason, 7 after how many failures of rendering the member is put aside
+-- A member that is put aside is tried again when its next event comes, or by `rebuild`.
+-- Returns "later", "aside", or "lost" when the lease was another's.
+local now, member = clock(ARGV[1]), ARGV[4]
+if not holds(member, ARGV[2], ARGV[3]) then
+  -- What this worker wrote before it failed may be older than what is wanted by now.
+  if redis.call('EXISTS', hash_of(member)) == 1 then want_soon(member, now) end
+  return 'lost'
 end
 redis.call('HDEL', key('leases'), member)
-redis.call('ZADD', key('due'), now + tonumber(ARGV[4]), member)
-return 1
+redis.call('ZADD', key('due'), now + tonumber(ARGV[5]), member)
+if ARGV[6] == '' then return 'later' end
+if redis.call('HINCRBY', hash_of(member), 'fails', 1) < tonumber(ARGV[7]) then return 'later' end
+redis.call('HSET', key('aside'), member, ARGV[6])
+redis.call('ZREM', key('due'), member)
+local k = redis.call('HGET', hash_of(member), 'index')
+if k and redis.call('SREM', key('missing:' .. k), member) == 1 then
+  redis.call('HDEL', key('idx:' .. k), member)
+  want_soon('i' .. k, now)
+end
+return 'aside'

@@ -8,8 +8,8 @@ local now, section, number, k = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV
 local counted = math.floor((number - 1) / tonumber(ARGV[12])) + 1
 if counted <= tonumber(redis.call('HGET', key('numbers'), section) or 0) then return 0 end
 local id = redis.call('HINCRBY', key('state'), 'next', 1)
-redis.call('HSET', key('s:' .. id), 'section', section, 'number', number, 'index', k, 'v', 1, 'pv', 1,
-  'urls', ARGV[9], 'dead', 0, 'bytes', ARGV[10], 'seats', #ARGV - 13, 'lm', ARGV[6], 'rw', 0, 'etag', ARGV[7],
+redis.call('HSET', key('s:' .. id), 'section', section, 'number', number, 'index', k, 'v', 1, 'wanted', 1, 'published', 1,
+  'urls', ARGV[9], 'dead', 0, 'bytes', ARGV[10], 'seats', #ARGV - 13, 'lm', ARGV[6], 'rest', 0, 'etag', ARGV[7],
   'petag', ARGV[7], 'file', ARGV[5], 'sources', ARGV[11])
 redis.call('SET', key('snap:' .. id), ARGV[8])
 redis.call('ZADD', key('shards'), id, id)
@@ -19,9 +19,9 @@ redis.call('HINCRBY', key('sec:' .. section), 'urls', ARGV[9])
 redis.call('HINCRBY', key('sec:' .. section), 'bytes', ARGV[10])
 redis.call('HINCRBY', key('index_sizes'), k, 1)
 redis.call('HSET', key('idx:' .. k), id, table.concat({section, number, ARGV[6], ARGV[5]}, ' '))
-redis.call('HINCRBY', key('i:' .. k), 'v', 1)
+redis.call('HINCRBY', key('i:' .. k), 'wanted', 1)
 if ARGV[13] == '1' then
-  redis.call('HSET', key('s:' .. id), 'check', 1)
+  redis.call('HINCRBY', key('s:' .. id), 'wanted', 1)
   redis.call('ZADD', key('due'), now, id)
   redis.call('ZADD', key('pending'), 'NX', now, id)
 end

@@ -57,6 +57,7 @@ def _look(parts: Parts) -> Iterator[Finding]:
         if redis.fine:
             yield _try(f"state of {name}", partial(_state, parts, name))
             yield _workers(parts, name)
+            yield from _aside(parts, name)
 
 
 def _try(what: str, look: Callable[[], str]) -> Finding:
@@ -89,6 +90,18 @@ def _workers(parts: Parts, name: str) -> Finding:
     fine = row["workers"] > 0
     detail = f"{row['workers']} alive, {row['unfolded_events']} unfolded events"
     return Finding(f"workers of {name}", fine, detail if fine else f"{detail}: start `sitemapd worker`")
+
+
+def _aside(parts: Parts, name: str) -> Iterator[Finding]:
+    """Files that can't be rendered, and the way out."""
+    from sitemapd.status import report
+
+    for file, reason in report(parts.store(name))["aside"].items():
+        way = (
+            "it is tried again with its next event. Delete the URL that is named, or update sitemapd and run "
+            "`sitemapd rebuild`"
+        )
+        yield Finding(f"{file} of {name}", False, f"can't be rendered ({reason}); {way}")
 
 
 def _packages() -> Finding:

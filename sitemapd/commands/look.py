@@ -65,6 +65,11 @@ def status(context: Context, as_json: bool) -> None:
             f"{site['refused']:,} refused, {site['workers']} workers, "
             f"{site['redis_bytes_per_url'] or '-'} Redis bytes per URL"
         )
+        for file, reason in site["aside"].items():
+            click.echo(f"  {file} can't be rendered and is put aside; see `sitemapd doctor`: {reason}")
+        differed = ", ".join(f"{count:,} {kind}" for kind, count in site["differed"].items() if count)
+        if differed:
+            click.echo(f"  found at the output other than published, and put right: {differed}")
         lag = site["lag_ms"]
         if lag["p50"] is not None:
             click.echo(f"  from event to file in the last hour: p50 {lag['p50']} ms, p99 {lag['p99']} ms")

@@ -1,7 +1,8 @@
-"""Commands that put things right: `rebuild`, `restore`."""
+"""Commands that compare the output with the state and put things right: `check`, `rebuild`, `restore`."""
 
 from __future__ import annotations
 
+import json
 import secrets
 import sys
 from typing import TYPE_CHECKING
@@ -16,13 +17,49 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.option("--state", is_flag=True, required=True, help="Compare the output with the state in Redis.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_obj
+def check(context: Context, state: bool, as_json: bool) -> None:
+    """Compare every published file with the state, and change nothing; exit 1 when one differs.
+
+    The workers do the same all the time, slowly, and put right what differs; `rebuild` does it at once.
+    """
+    from worker.scrub import Scrubber, process_name
+
+    names = [context.site_name] if context.site else list(context.parts.sites)
+    rows: dict[str, tuple[int, dict[str, list[str]]]] = {}
+    for name in names:
+        found = Scrubber(context.parts.store(name), context.parts.folder(name), process_name()).check()
+        rows[name] = found.same, {kind: getattr(found, kind) for kind in _DIFFERENCES}
+    if as_json:
+        sites = {name: {"same": same, **different} for name, (same, different) in rows.items()}
+        click.echo(json.dumps({"sites": sites}, indent=2))
+    else:
+        for name, (same, different) in rows.items():
+            click.echo(f"{name}: {same} files hold what was published")
+            for kind, files in different.items():
+                for file in files:
+                    click.echo(f"{name}: {file} {_DIFFERENCES[kind]}")
+    if any(files for _, different in rows.values() for files in different.values()):
+        sys.exit(1)
+
+
+_DIFFERENCES = {
+    "gone": "is not at the output",
+    "altered": "does not hold what was published",
+    "strange": "is in sitemapd's names, and no shard has it",
+}
+
+
+@click.command()
 @click.pass_obj
 def rebuild(context: Context) -> None:
     """Render everything again from the state, replacing only what differs. The workers do it."""
     names = [context.site_name] if context.site else list(context.parts.sites)
     for name in names:
         present = set(context.parts.folder(name).published())
-        shards = sum(partition.recheck(present) for partition in context.parts.store(name).partitions)
+        shards = sum(partition.want_all(present) for partition in context.parts.store(name).partitions)
         click.echo(f"{name}: {shards} shards are compared with the output; `sitemapd wait` waits")
 
 
@@ -58,7 +95,7 @@ def _restore(parts: Parts, name: str, discard: bool) -> None:
     if discard:
         files = discard_tree(folder)
         for partition in store.partitions:
-            partition.recheck(present=())
+            partition.want_all(present=())
         adopt(parts, name, secrets.token_hex(8))
         parts.waker.wake(name, store.replay_held())
         click.echo(f"Removed {files} old files; what Redis holds is published in their place.")

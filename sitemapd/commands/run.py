@@ -84,22 +84,32 @@ def run(
 def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, *, remember: bool) -> None:
     from sitemapd.begin import begin
     from sitemapd.reporting import Reporter
-    from sitemapd.services import check_relays, health, relays, rescan_on_hangup, supervisor, watchers
+    from sitemapd.services import (
+        check_relays,
+        health,
+        relays,
+        rescan_on_hangup,
+        scrubbers,
+        supervisor,
+        watchers,
+    )
     from sitemapd.serving import served
     from sitemapd.web import Server
 
     relaying = relays(parts)
     check_relays(relaying)
-    begin(parts)
+    configs = begin(parts)
     if parts.settings.redis_url is None:
         log.info("Redis runs at %s", parts.redis_url, extra={"action": "redis_started"})
     watching = watchers(parts)
     rescan_on_hangup([*watching, *relaying])
-    supervised = supervisor(parts, as_json=context.log_json)
+    supervised = supervisor(parts, configs, as_json=context.log_json)
     file = _remember(parts.settings) if remember else None
     web = Server(served(parts, lambda: health(parts, supervised, watching, relaying)), listener)
     reporter = Reporter(parts, watching)
     relay_reporter = Reporter(parts, relaying, kind="relay")
+    scrubbing = scrubbers(parts, configs)
+    scrubbing.start()
     web.start()
     for watcher in watching:
         watcher.start()
@@ -113,6 +123,7 @@ def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, *
     try:
         supervised.run(stop)
     finally:
+        scrubbing.stop()
         for watcher in watching:
             watcher.stop()
         for relay in relaying:

@@ -22,9 +22,9 @@ def worker(context: Context, workers: int | None) -> None:
     context.configure_logging()
     parts = context.parts
     from sitemapd.begin import begin
-    from sitemapd.services import stop_on_signals, supervisor
+    from sitemapd.services import scrubbers, stop_on_signals, supervisor
 
-    begin(parts)
+    configs = begin(parts)
     stop = stop_on_signals()
     log.info(
         "Working for %s with %d processes",
@@ -32,7 +32,12 @@ def worker(context: Context, workers: int | None) -> None:
         parts.settings.workers,
         extra={"action": "started"},
     )
-    supervisor(parts, as_json=context.log_json).run(stop)
+    scrubbing = scrubbers(parts, configs)
+    scrubbing.start()
+    try:
+        supervisor(parts, configs, as_json=context.log_json).run(stop)
+    finally:
+        scrubbing.stop()
 
 
 @click.command()

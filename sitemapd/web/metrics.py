@@ -101,6 +101,16 @@ def _of_publishing(views: list[View]) -> Iterator[Metric]:
         for reason, field in (("dead", "released"), ("expired", "expired")):
             leases.add_metric([view.name, reason], view.totals.stats.get(field, 0))
     yield leases
+    differed = CounterMetricFamily(
+        "sitemapd_output_differed",
+        "Files found at the output other than they were published: gone, altered, strange (nobody's), "
+        "newer (than a Redis that lost its last changes).",
+        labels=("site", "found"),
+    )
+    for view in views:
+        for found, count in view.report["differed"].items():
+            differed.add_metric([view.name, found], count)
+    yield differed
 
 
 def _of_state(views: list[View]) -> Iterator[Metric]:
@@ -110,6 +120,12 @@ def _of_state(views: list[View]) -> Iterator[Metric]:
         ("workers", "Worker processes seen in the last 5 seconds.", "workers"),
     ):
         yield _gauge(name, said, _SITE, {(view.name,): view.report[field] for view in views})
+    yield _gauge(
+        "put_aside",
+        "Files that can't be rendered and are put aside; `sitemapd doctor` names them.",
+        _SITE,
+        {(view.name,): len(view.report["aside"]) for view in views},
+    )
     yield _gauge(
         "waiting_seconds",
         "How long the oldest unpublished change has been waiting; 0 when none is.",

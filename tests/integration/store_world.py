@@ -180,7 +180,7 @@ def consistent(world: World) -> None:
         for section, counts in sections.items():
             kept = fields(world, f"sec:{section}", p)
             assert [int(kept.get(name, "0")) for name in ("urls", "shards", "bytes")] == counts, section
-        for name in ("due", "pending", "leases", "scheduled", "stale"):
+        for name in ("due", "pending", "leases", "scheduled", "aside"):
             kind = "zset" if name in ("due", "pending") else "hash"
             left = scores(world, name, p) if kind == "zset" else fields(world, name, p)
             assert not left, f"{name} still holds {left}"

@@ -43,7 +43,9 @@ class Start:
 
     def work(self, parts: Parts, *, watch: bool = False) -> None:
         """Run what is due, index files first, until nothing is; with `watch` look after each step."""
-        hand: SitePublisher = publishers(parts, "hand", no_fault)["main"]
+        hand: SitePublisher = publishers(
+            parts, "hand", no_fault, {"main": [0] * parts.sites["main"].partitions}
+        )["main"]
         store = parts.store("main")
         for _ in range(400):
             waiting = False
@@ -99,7 +101,7 @@ def test_a_rebuild_brings_single_files_back_before_the_index_names_them(start: S
         (start.output / f"sitemap-pages-{number}.xml").unlink()
     present = set(parts.folder("main").published())
     for partition in parts.store("main").partitions:
-        partition.recheck(present)
+        partition.want_all(present)
     start.work(parts)
     assert published(start.output) == everything
 

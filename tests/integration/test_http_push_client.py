@@ -25,7 +25,7 @@ def world(redis_url: str) -> Iterator[HttpWorld]:
     """Give a server whose site has a token, and whose state says what a producer must know."""
     world = HttpWorld(redis_url, tokens=(token(),))
     for partition in world.store.partitions:
-        partition.note_looks()
+        partition.configure()
     yield world
     world.close()
 

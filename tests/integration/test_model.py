@@ -193,7 +193,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def rebuild(self) -> None:
         for partition in self.world.store.partitions:
-            partition.recheck()
+            partition.want_all()
 
     @rule()
     def settle(self) -> None:
@@ -244,7 +244,7 @@ class Machine(RuleBasedStateMachine):
                 self.check_settled()
                 before = picture(self.folder)
                 for partition in self.world.store.partitions:
-                    partition.recheck()
+                    partition.want_all()
                 self.world.settle()
                 assert picture(self.folder) == before, "a rebuild changed what was right"
         finally:

@@ -159,7 +159,7 @@ def test_events_that_come_during_a_rewrite_are_not_lost(make_world: MakeWorld) -
     push(world, add("a", priority="0.1"), add("b"))
     once_at(world, "claimed", lambda: push(world, update("a", priority="0.9"), delete("b"), add("c")))
     work(world)
-    assert files(world) == {"sitemap-pages-1.xml": ["a", "b"]}
+    assert files(world) == {"sitemap-pages-1.xml": ["a", "c"]}
     settled(world, "a", "c")
     assert published(world.folder)[BASE + "a"] == (None, None, "0.9")
     consistent(world)

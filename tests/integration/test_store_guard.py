@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from sitemap_store.errors import Unavailable
-from sitemap_store.output import MARKER
+from sitemap_store.output import MARKER, Put
 from sitemap_store.site import Site
 from sitemapd.restore import restore_tree
 from tests.integration.store_world import (
@@ -84,7 +84,7 @@ def test_an_emptied_redis_that_is_told_to_rebuild_publishes_nothing(make_world: 
     world.client.flushall()
     push(world, add("new"))
     for partition in world.store.partitions:
-        partition.recheck()
+        partition.want_all()
     hours(world)
     assert changed(world, before) == set()
 
@@ -165,7 +165,7 @@ def test_a_full_disk_loses_nothing(make_world: MakeWorld, monkeypatch: pytest.Mo
     before = picture(world.folder)
     put = world.output.put
 
-    def full(file: str, data: bytes, worker: str) -> bool:
+    def full(file: str, data: bytes, worker: str) -> Put:
         if file == name:
             raise Unavailable(what="output", detail=f"{file}: the disk is full")
         return put(file, data, worker)

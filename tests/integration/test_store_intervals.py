@@ -1,4 +1,4 @@
-"""When a shard is rewritten: at once, then at most once in `min_interval`; urgent deletes do not wait."""
+"""When a shard is rewritten: three times at once, then once in `min_interval`; urgent deletes do not wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sitemap_store.site import Site
-from tests.integration.store_world import add, consistent, delete, fields, push, scores, update, work
+from tests.integration.store_world import add, consistent, delete, fields, once_at, push, scores, update, work
 from tests.published import listed, shard_files, urls_of
 from tests.world import BASE, START, World, make_site
 
@@ -29,39 +29,61 @@ def keep_and_work(world: World) -> None:
     work(world)
 
 
-def test_the_first_event_is_published_at_once_and_the_next_ones_together(make_world: MakeWorld) -> None:
-    """Leading edge at once, trailing edge for the rest: two rewrites for a hundred events in a second."""
+def burst(world: World) -> None:
+    """Rewrite the first shard three times at this moment, with the URLs a, b1 and b2."""
+    for path in ("a", "b1", "b2"):
+        push(world, add(path))
+        work(world)
+    assert set(priorities(world)) == {"a", "b1", "b2"}
+
+
+def test_the_first_events_are_published_at_once_and_the_next_ones_together(make_world: MakeWorld) -> None:
+    """A burst of three at once and a trailing edge: four rewrites for a hundred events in a second."""
     world = make_world(make_site(min_interval=1.0))
     push(world, add("a", priority="0.0"))
     work(world)
     assert priorities(world) == {"a": "0.0"}
     for n in range(99):
         world.now += 9
-        push(world, update("a", priority=f"0.{n % 10}"))
+        push(world, update("a", priority=f"0.{(n + 1) % 10}"))
         keep_and_work(world)
-    assert priorities(world) == {"a": "0.0"}
+        assert priorities(world) == {"a": f"0.{min(n, 1) + 1}"}
     assert scores(world, "due")["1"] == START + 1000
     world.now = START + 999
     keep_and_work(world)
-    assert priorities(world) == {"a": "0.0"}
+    assert priorities(world) == {"a": "0.2"}
     world.now = START + 1000
     keep_and_work(world)
-    assert priorities(world) == {"a": "0.8"}
-    assert fields(world, "stats")["rewrites"] == "2"
+    assert priorities(world) == {"a": "0.9"}
+    assert fields(world, "stats")["rewrites"] == "4"
 
 
 def test_a_job_that_comes_too_early_does_nothing(make_world: MakeWorld) -> None:
     """Delivered twice or late, a job can't make a shard be rewritten more often than it may."""
-    world = make_world(make_site(min_interval=1.0))
-    push(world, add("a"))
-    work(world)
-    push(world, add("b"))
+    world = make_world(make_site(min_interval=1.0, shard_size=10))
+    burst(world)
+    push(world, add("c"))
     world.now += 999
     assert world.run(world.worker("w1"), 0, "1") is False
-    assert set(priorities(world)) == {"a"}
+    assert set(priorities(world)) == {"a", "b1", "b2"}
     world.now += 1
     assert world.run(world.worker("w1"), 0, "1") is True
-    assert set(priorities(world)) == {"a", "b"}
+    assert set(priorities(world)) == {"a", "b1", "b2", "c"}
+
+
+def test_a_shard_that_changes_all_the_time_is_rewritten_once_an_interval(make_world: MakeWorld) -> None:
+    """In the long run: the burst is not given again before the shard was quiet for as long."""
+    world = make_world(make_site(min_interval=1.0))
+    for n in range(200):
+        push(world, update("a", lastmod=f"2026-03-21T00:{n // 60:02}:{n % 60:02}Z"))
+        keep_and_work(world)
+        world.now += 100
+    assert int(fields(world, "stats")["rewrites"]) == 3 + 19
+    world.now += 3000
+    for n in range(3):
+        push(world, update("a", priority=f"0.{n}", changefreq="daily"))
+        keep_and_work(world)
+        assert priorities(world) == {"a": f"0.{n}"}
 
 
 def test_after_a_quiet_interval_an_event_is_published_at_once(make_world: MakeWorld) -> None:
@@ -78,30 +100,39 @@ def test_after_a_quiet_interval_an_event_is_published_at_once(make_world: MakeWo
 @pytest.mark.parametrize("interval", [0.0, 0.25, 5.0, 3600.0])
 def test_the_interval_is_the_sites(make_world: MakeWorld, interval: float) -> None:
     """From none to an hour, to the millisecond."""
-    world = make_world(make_site(min_interval=interval))
-    push(world, add("a"))
-    work(world)
-    push(world, add("b"))
+    world = make_world(make_site(min_interval=interval, shard_size=10))
+    burst(world)
+    push(world, add("c"))
     if interval:
         world.now += round(interval * 1000) - 1
         keep_and_work(world)
-        assert set(priorities(world)) == {"a"}
+        assert set(priorities(world)) == {"a", "b1", "b2"}
         world.now += 1
     keep_and_work(world)
-    assert set(priorities(world)) == {"a", "b"}
+    assert set(priorities(world)) == {"a", "b1", "b2", "c"}
 
 
 def test_an_urgent_delete_skips_the_wait(make_world: MakeWorld) -> None:
     """It takes what waits for its shard along, and a plain delete does not."""
     world = make_world(make_site(min_interval=60.0))
-    push(world, add("a"), add("b"), add("c"))
-    work(world)
-    push(world, update("a", priority="0.1"), delete("b"))
+    burst(world)
+    push(world, update("a", priority="0.1"), delete("b1"))
     keep_and_work(world)
-    assert set(priorities(world)) == {"a", "b", "c"}
-    push(world, delete("c", urgent=True))
+    assert set(priorities(world)) == {"a", "b1", "b2"}
+    push(world, delete("b2", urgent=True))
     work(world)
     assert priorities(world) == {"a": "0.1"}
+
+
+@pytest.mark.parametrize("point", ["claimed", "committed", "renamed"])
+def test_an_urgent_delete_that_comes_during_a_rewrite_stays_urgent(make_world: MakeWorld, point: str) -> None:
+    """It does not wait for the interval that the rewrite under way begins."""
+    world = make_world(make_site(min_interval=60.0))
+    burst(world)
+    push(world, delete("b1", urgent=True))
+    once_at(world, point, lambda: push(world, delete("b2", urgent=True)))
+    work(world)
+    assert set(priorities(world)) == {"a"}
 
 
 def test_an_urgent_delete_in_a_bulk_load_does_not_wait_for_it(make_world: MakeWorld) -> None:
@@ -128,16 +159,17 @@ def test_shards_do_not_wait_for_each_other(make_world: MakeWorld) -> None:
 def test_an_event_that_comes_during_the_rewrite_waits_for_the_next(make_world: MakeWorld) -> None:
     """Its time is an interval after this rewrite, and it is not forgotten."""
     world = make_world(make_site(min_interval=1.0))
-    push(world, add("a"))
-    world.fault = lambda point: push(world, add("b")) if point == "claimed" else None
+    burst(world)
+    world.now += 1000
+    push(world, update("a", priority="0.1"))
+    once_at(world, "claimed", lambda: push(world, update("a", priority="0.2")))
     work(world)
-    world.fault = lambda point: None
-    assert set(priorities(world)) == {"a"}
-    assert scores(world, "due") == {"1": START + 1000}
-    assert scores(world, "pending")["1"] == START
+    assert priorities(world)["a"] == "0.1"
+    assert scores(world, "due") == {"1": START + 2000}
+    assert scores(world, "pending")["1"] == START + 1000
     world.now += 1000
     keep_and_work(world)
-    assert set(priorities(world)) == {"a", "b"}
+    assert priorities(world)["a"] == "0.2"
 
 
 def test_a_clock_that_is_set_back_delays_nothing_for_long(make_world: MakeWorld) -> None:

@@ -10,13 +10,15 @@ import pytest
 import redis
 
 from producers.sink import EventSink
+from sitemap_store.entries import digest
 from sitemap_store.keys import KEYS, Key
 from sitemap_store.observed import note_producer
 from sitemap_store.once import Once
 from sitemap_store.protocol import STRICT
+from sitemap_store.state import FAILURES
 from sitemap_store.wake import Waker
 from sitemapd.restore import restore_tree
-from tests.integration.store_world import DAY, add, delete, push, scores, work
+from tests.integration.store_world import DAY, add, delete, push, scores, seat, update, work
 from tests.redis_server import RedisServer
 from tests.world import BASE, World, make_site
 
@@ -95,8 +97,18 @@ def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]
     once.take()
     note_producer(world.store, "watch:pages", {"state": "watching"})
     for partition in world.store.partitions:
-        partition.note_looks()
-        partition.recheck()
+        partition.configure()
+        partition.want_all()
+    world.store.partitions[0].saw_marker("keeper", there=True, within_ms=20_000)
+    world.store.partitions[0].want(["1", "2"], "gone")
+    for _ in range(FAILURES):
+        push(world, update("blog/0", priority="0.5"))
+        world.now += 5000
+        blog = seat(world, "blog/0")
+        part = world.store.partitions[world.site.partition(digest(BASE + "blog/0"))]
+        claim = part.claim(blog or 0, "w3")
+        assert claim is not None
+        part.postpone(str(claim.id), "w3", claim.lease, 0, reason="it can't be rendered")
     note()
     once.done(b"answer")
     world.settle()

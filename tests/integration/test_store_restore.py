@@ -77,7 +77,7 @@ def test_a_restore_gives_every_url_its_old_seat(make_world: MakeWorld, partition
     consistent(world)
     assert changed(world, tree) == set()
     for partition in world.store.partitions:
-        partition.recheck()
+        partition.want_all()
     world.settle()
     assert changed(world, tree) == set()
     push(world, *(update(path, priority="0.9") for path in PATHS), *(add(f"new{n}") for n in range(20)))
@@ -191,7 +191,7 @@ def test_a_call_that_is_repeated_after_a_time_out_changes_nothing(
     monkeypatch.setattr(Partition, "restore", twice)
     restore(world)
     for partition in world.store.partitions:
-        partition.recheck()
+        partition.want_all()
     settled(world, *PATHS)
     assert changed(world, tree) == set()
     consistent(world)

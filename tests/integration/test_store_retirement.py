@@ -70,7 +70,7 @@ def test_a_shard_that_is_rewritten_before_the_index_keeps_its_old_file(
     push(world, again)
     assert work(world) == 1
     for partition in world.store.partitions:
-        partition.recheck()
+        partition.want_all()
     world.run(world.worker("w1"), 0, "1")
     valid_now(world.folder)
     assert (world.folder / "sitemap-pages-1.xml").exists()
@@ -214,7 +214,7 @@ def test_gzip_that_was_switched_on_replaces_the_files(make_world: MakeWorld) -> 
     packed = make_world(make_site(shard_size=2, gzip=True))
     packed.now = plain.now + 5000
     for partition in packed.store.partitions:
-        partition.recheck()
+        partition.want_all()
     packed.fault = lambda point: valid_now(packed.folder)
     packed.keep()
     work(packed)

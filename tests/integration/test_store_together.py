@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sitemap_store.errors import Unavailable
-from sitemap_store.output import Folder
+from sitemap_store.output import Folder, Put
 from sitemap_store.site import Site
 from sitemap_store.state import Claim, Partition, Published, Wake
 from tests.integration.store_world import POINTS, add, delete, push, scores, settled, work_until_crash
@@ -41,7 +41,7 @@ def test_files_are_on_the_disk_before_their_marks(
     steps: list[str] = []
     put, sync, mark = Folder.put, Folder.sync, Partition.published_each
 
-    def noted_put(folder: Folder, name: str, data: bytes, worker: str) -> bool:
+    def noted_put(folder: Folder, name: str, data: bytes, worker: str) -> Put:
         steps.append("index" if name == "sitemap.xml" else "put")
         return put(folder, name, data, worker)
 
@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_written_holds_back_no_other(
     world, shards = several(make_world)
     put = Folder.put
 
-    def full(folder: Folder, name: str, data: bytes, worker: str) -> bool:
+    def full(folder: Folder, name: str, data: bytes, worker: str) -> Put:
         if name == "sitemap-pages-3.xml":
             raise Unavailable(what="output", detail="the disk is full")
         return put(folder, name, data, worker)

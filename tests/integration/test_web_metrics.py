@@ -205,8 +205,8 @@ def test_openmetrics_is_spoken(world: World, web: Web) -> None:
 
 
 def test_the_script_has_the_same_bounds() -> None:
-    """The list of bounds in common.lua is the one that the readers use."""
-    lua = (ROOT / "sitemap_store" / "scripts" / "common.lua").read_text("utf-8")
+    """The list of bounds in record.lua is the one that the readers use."""
+    lua = (ROOT / "sitemap_store" / "scripts" / "record.lua").read_text("utf-8")
     found = re.search(r"LAGS = \{([\d,\s]+)\}", lua)
     assert found is not None
     assert tuple(map(int, found[1].split(","))) == LAG_BOUNDS_MS

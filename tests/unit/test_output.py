@@ -18,7 +18,7 @@ import pytest
 
 from sitemap_store import output as output_module
 from sitemap_store.errors import BadSetting, Unavailable
-from sitemap_store.output import MARKER, Folder, NotOurs
+from sitemap_store.output import MARKER, Folder, NotOurs, Put
 
 NAME = "sitemap-pages-1.xml"
 
@@ -38,7 +38,7 @@ def names(folder: Folder) -> set[str]:
 
 def test_put_then_read(folder: Folder) -> None:
     """What was put is there, whole, under its name alone."""
-    assert folder.put(NAME, b"<xml/>", "w1") is True
+    assert folder.put(NAME, b"<xml/>", "w1") is Put.NEW
     assert folder.read(NAME) == b"<xml/>"
     assert names(folder) == {NAME}
     modified = folder.modified(NAME)
@@ -59,7 +59,7 @@ def test_the_same_bytes_are_not_written_again(folder: Folder) -> None:
     folder.put(NAME, b"<xml/>", "w1")
     os.utime(folder.path / NAME, ns=(1, 1))
     before = (folder.path / NAME).stat()
-    assert folder.put(NAME, b"<xml/>", "w2") is False
+    assert folder.put(NAME, b"<xml/>", "w2") is Put.SAME
     after = (folder.path / NAME).stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
@@ -69,7 +69,7 @@ def test_other_bytes_replace_the_file(folder: Folder, data: bytes) -> None:
     """The same length with one other byte counts as other."""
     folder.put(NAME, b"<xml/>", "w1")
     inode = (folder.path / NAME).stat().st_ino
-    assert folder.put(NAME, data, "w1") is True
+    assert folder.put(NAME, data, "w1") is Put.OVER
     assert folder.read(NAME) == data
     assert (folder.path / NAME).stat().st_ino != inode
 
@@ -210,7 +210,7 @@ def test_a_symlink_in_a_files_place_is_replaced_and_not_followed(folder: Folder,
         precious.write_bytes(content)
         (folder.path / NAME).unlink(missing_ok=True)
         (folder.path / NAME).symlink_to(precious)
-        assert folder.put(NAME, b"<xml/>", "w1") is True
+        assert folder.put(NAME, b"<xml/>", "w1") is Put.OVER
         assert precious.read_bytes() == content
         assert not (folder.path / NAME).is_symlink()
         assert folder.read(NAME) == b"<xml/>"
@@ -224,7 +224,7 @@ def test_a_symlink_in_the_temp_files_place_is_not_followed(folder: Folder, tmp_p
     with pytest.raises(Unavailable):
         folder.put(NAME, b"<xml/>", "w1")
     assert precious.read_bytes() == b"mine"
-    assert folder.put(NAME, b"<xml/>", "w1") is True
+    assert folder.put(NAME, b"<xml/>", "w1") is Put.NEW
     assert precious.read_bytes() == b"mine"
 
 
