@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument(
         "--settle", type=float, default=60, help="seconds until a round that does not end is a violation"
     )
+    parser.add_argument("--no-keys", action="store_true", help="push without an Idempotency-Key")
     given = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
     try:
@@ -39,6 +40,7 @@ def main() -> int:
             faults=selected,
             rounds=given.rounds,
             settle=given.settle,
+            keys=not given.no_keys,
             say=_say,
         )
     )

@@ -1,6 +1,6 @@
 """Those who change the site: two push, one edits files, one writes to a table, one is a stranger.
 
-Each is a thread during a round. What was not accepted is sent again, the whole batch in its order, until it is.
+Each is a thread during a round. What was not accepted is sent again, the whole batch in its order.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from tests.torture.world import World
 PATIENCE: Final = 90.0
 """Seconds in which a batch must be accepted, faults included."""
 PAUSE: Final = 0.2
+KEY_TRIES: Final = 50
+"""How often a request with a key is refused, as being under way, until that is a violation."""
 LATER: Final = frozenset({408, 409, 429, 503})
 """Answers after which a client sends again."""
 NDJSON: Final = {"Content-Type": "application/x-ndjson"}
@@ -123,17 +125,26 @@ class OverHttp(Pushing):
 
     name = "http pusher"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, keys: bool) -> None:
         super().__init__(world)
         self._client = httpx.Client(timeout=10)
-        self._sent = 0
+        self._keys = keys
+        self._refused = 0
 
     def send(self, batch: list[Push]) -> None:
         body = self.body(batch)
         headers = dict(NDJSON)
-        if len(batch) % 2:
+        if self._keys and len(batch) % 2 and self._refused < KEY_TRIES:
             headers["Idempotency-Key"] = checks.digest(body)
-        answer = post(self._client, self.world, "main", body, headers, self.found)
+        try:
+            answer = post(self._client, self.world, "main", body, headers, self.found)
+        except NotYet as reason:
+            self._refused = self._refused + 1 if "idempotency-key" in str(reason) else 0
+            if self._refused == KEY_TRIES:
+                # Without the key it does no harm either, so the load goes on.
+                self.found.append(Found("key held", f"for {KEY_TRIES * PAUSE:g} s: {reason}"))
+            raise
+        self._refused = 0
         self.found += checks.answered(len(batch), answer["accepted"], answer["refused"], ())
 
 

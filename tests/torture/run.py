@@ -51,6 +51,8 @@ class Options:
     faults: Mapping[str, Fault]
     rounds: int | None = None
     """No more rounds than that."""
+    keys: bool = True
+    """Whether half of the HTTP requests have an Idempotency-Key."""
     settle: float = 60.0
     """Seconds after which a round that does not end is a violation."""
     say: Callable[[str], None] = print
@@ -72,7 +74,7 @@ class Outcome:
 class Life:
     """One world with its load, its model and its crawler."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: World, seed: int, keys: bool) -> None:
         self.world = world
         self.model = Model()
         self._pushers = [
@@ -84,7 +86,7 @@ class Life:
         self._good = 0
         self._stranger = Stranger(world)
         self.producers: list[Producer[Any]] = [
-            OverHttp(world),
+            OverHttp(world, keys),
             ByCommand(world),
             Editor(world),
             Writer(world),
@@ -228,7 +230,7 @@ class Torture:
             except BaseException:
                 world.close()
                 raise
-            self._life = Life(world, self._options.seed + 1000 * self._worlds)
+            self._life = Life(world, self._options.seed + 1000 * self._worlds, self._options.keys)
             self._worlds += 1
         return self._life
 

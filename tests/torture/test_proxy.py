@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -80,10 +81,12 @@ def test_a_pipeline_gets_an_error_for_each_command(proxy: Proxy, client: redis.R
 
 def test_it_resets(proxy: Proxy, client: redis.Redis) -> None:
     """A connection that was there breaks; the next one is served."""
-    client.ping()
-    proxy.reset()
-    with pytest.raises(redis.ConnectionError):
-        client.get("a")
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as connection:
+        connection.sendall(b"PING\r\n")
+        assert connection.recv(100) == b"+PONG\r\n"
+        proxy.reset()
+        with pytest.raises(ConnectionResetError):
+            connection.recv(100)
     assert client.get("a") is None
 
 
