@@ -56,7 +56,6 @@ format: .venv/.stamp
 bench: .venv/.stamp
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-# SECONDS is bash's own variable; make takes it from the command line.
 torture: .venv/.stamp
 	$(BIN)/python -m tests.torture --seconds $(or $(SECONDS),120) $(if $(SEED),--seed $(SEED)) --faults '$(or $(FAULTS),all)' $(TORTURE_ARGS)
 

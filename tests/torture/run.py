@@ -259,6 +259,7 @@ class Torture:
             found += life.at_rest(altered)
         life.crawler.excuse(frozenset())
         found += life.crawler.take()
+        found = list(dict.fromkeys(found))
         self._tell(part, found, recovery)
         if found:
             self.outcome.kept.append(str(life.world.folder))
