@@ -9,7 +9,7 @@ BENCH_ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help run test test-long lint format bench lock clean
+.PHONY: help run test test-long lint format bench torture lock clean
 
 help:
 	@echo "make run     the service on examples/site, at http://127.0.0.1:$(PORT)/"
@@ -18,6 +18,7 @@ help:
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make format  let ruff lay out the code"
 	@echo "make bench   the benchmarks (BENCH_ARGS=… goes to them)"
+	@echo "make torture  faults on real processes (SECONDS=n SEED=n FAULTS=…), see docs/reliability.md"
 	@echo "make lock    requirements-dev.lock anew from pyproject.toml"
 	@echo "make clean   removes what these made, .venv included"
 
@@ -60,6 +61,9 @@ format: .venv/.stamp
 
 bench: .venv/.stamp
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+torture: .venv/.stamp
+	$(BIN)/python -m tests.torture --seconds $(or $(SECONDS),120) $(if $(SEED),--seed $(SEED)) --faults '$(or $(FAULTS),all)' $(TORTURE_ARGS)
 
 lock:
 	rm -rf .venv-lock

@@ -1,0 +1,336 @@
+"""Runs the plan: load, fault, recovery, checks; round after round.
+
+A round ends when the tree is the model's and nothing waits. One that does not end costs a violation, and the
+next one begins with a new world, so that one fault found does not hide the others.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+
+from tests.acceptance.place import BASE
+from tests.torture import checks
+from tests.torture.checks import Bad, Found, Shown
+from tests.torture.crawler import Away, Crawler, FolderReader, HttpReader, settled
+from tests.torture.faults import Fault, Strike, skipped
+from tests.torture.load import Folder, Pusher, Table
+from tests.torture.model import Entry, Model, Push, differences
+from tests.torture.plan import Injection, Round, plan
+from tests.torture.producers import (
+    ByCommand,
+    Editor,
+    OverHttp,
+    Producer,
+    Stranger,
+    Writer,
+    batches_of_nonsense,
+)
+from tests.torture.report import Report
+from tests.torture.world import World
+
+POLL: Final = 0.05
+REST: Final = 0.3
+"""Seconds for which a settled tree must stay as it is."""
+NONSENSE: Final = 30
+"""Lines of a batch that a stranger sends."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Options:
+    """What a run was asked for."""
+
+    seconds: float
+    seed: int
+    faults: Mapping[str, Fault]
+    rounds: int | None = None
+    """No more rounds than that."""
+    keys: bool = True
+    """Whether half of the HTTP requests have an Idempotency-Key."""
+    settle: float = 60.0
+    """Seconds after which a round that does not end is a violation."""
+    say: Callable[[str], None] = print
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run leaves."""
+
+    report: Report
+    rounds: list[Round] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    """Folders of worlds in which something was wrong."""
+    visits: int = 0
+    """Files that the crawler read."""
+    events: int = 0
+
+
+class Life:
+    """One world with its load, its model and its crawler."""
+
+    def __init__(self, world: World, seed: int, keys: bool) -> None:
+        self.world = world
+        self.model = Model()
+        self._pushers = [
+            Pusher(name, place, 2, random.Random(f"{name} {seed}")) for place, name in enumerate("hc")
+        ]
+        self._folder = Folder(random.Random(f"folder {seed}"))
+        self._table = Table(random.Random(f"table {seed}"))
+        self._nonsense = random.Random(f"nonsense {seed}")
+        self._good = 0
+        self._stranger = Stranger(world)
+        self.producers: list[Producer[Any]] = [
+            OverHttp(world, keys),
+            ByCommand(world),
+            Editor(world),
+            Writer(world),
+            self._stranger,
+        ]
+        self.crawler = Crawler(world, seed)
+        self.tree: dict[str, Shown] = {}
+        """The settled tree of the round before."""
+        self.touched: set[str] = set()
+        """Locs that the events of this round and the one before were about."""
+        self._before: set[str] = set()
+        self._logs: dict[str, int] = {}
+        self.again = False
+        """Whether the last batches are to be pushed again."""
+        self._http = HttpReader(world)
+
+    def begin(self, part: Round) -> int:
+        """Let the producers send a round's load; how many changes that is."""
+        # A command takes a second to start, so it pushes fewer batches than HTTP.
+        counts = (part.batches, 1 + part.number % 2)
+        pushed: list[list[list[Push]]] = [
+            [pusher.batch(part.size) for _ in range(count)]
+            for pusher, count in zip(self._pushers, counts, strict=True)
+        ]
+        old = {**self.expected()}
+        for batches in pushed:
+            for batch in batches:
+                self.model.apply(batch)
+        edits = [self._folder.batch(max(1, part.size // 4)) for _ in range(part.batches)]
+        rows = [self._table.batch(max(1, part.size // 4)) for _ in range(part.batches)]
+        now = {BASE + push.path for batches in pushed for batch in batches for push in batch}
+        now |= {BASE + path for path in (*old, *self.expected()) if path.startswith(("pages/", "rows/"))}
+        self.touched, self._before = now | self._before, now
+        nonsense = batches_of_nonsense(self._nonsense, 1, NONSENSE, self._good)
+        self._good = nonsense[-1][1][-1] + 1
+        loads: list[Any] = [*pushed, edits, rows, nonsense]
+        for producer, batches in zip(self.producers, loads, strict=True):
+            producer.begin(batches, part.pause)
+        return sum(len(batch) for batches in loads[:-1] for batch in batches) + NONSENSE
+
+    def push_again(self) -> None:
+        """Push what was pushed of late once more, as docs/reliability.md asks for after a loss."""
+        for producer in self.producers[:2]:
+            producer.begin([], 0.0, again=True)
+
+    def expected(self) -> dict[str, Entry]:
+        """What must be listed, by path."""
+        return {**self.model.entries, **self._folder.expected(), **self._table.expected()}
+
+    def differs(self) -> list[str]:
+        """How the tree differs from the model, in words; empty when it doesn't and nothing waits."""
+        try:
+            _, tree = settled(FolderReader(self.world.output))
+            _, wild = settled(FolderReader(self.world.folder / "wild"))
+            waits = self.world.waits()
+        except Bad as bad:
+            return [str(bad)]
+        except (httpx.HTTPError, OSError) as error:
+            return [f"no status: {error!r}"]
+        found = {loc.removeprefix(BASE): entry for rows in tree.values() for loc, entry in rows.items()}
+        words = differences(found, self.expected())
+        listed = {loc for rows in wild.values() for loc in rows}
+        words += [f"{loc} of the wild site is missing" for loc in sorted(self._stranger.good - listed)[:3]]
+        return words or (["something waits to be published"] if waits else [])
+
+    def at_rest(self, altered: set[str]) -> Iterator[Found]:
+        """Check a settled tree against the one of the round before, HTTP, and itself a moment later."""
+        try:
+            shown, tree = settled(FolderReader(self.world.output))
+            time.sleep(REST)
+            again, _ = settled(FolderReader(self.world.output))
+            over_http, _ = settled(self._http)
+        except Bad as bad:
+            yield Found("malformed", f"at rest: {bad}")
+            return
+        except Away:
+            yield Found("service", "HTTP does not answer at rest")
+            return
+        yield from checks.twice(tree)
+        yield from checks.lastmods(self.tree, shown, self.touched, altered)
+        yield from checks.restless(shown, again)
+        yield from [Found("http", f"{row.detail} over HTTP") for row in checks.restless(again, over_http)]
+        self.tree = again
+
+    def services(self) -> Iterator[Found]:
+        """Tracebacks of services, and services that ended by themselves; these are started again."""
+        for name, service in [*self.world.past, *self.world.services.items()]:
+            key = f"{name} {service.pid}"
+            lines = service.log.splitlines()
+            yield from checks.told(lines[self._logs.get(key, 0) :], name)
+            self._logs[key] = len(lines)
+        for name, service in list(self.world.services.items()):
+            if not service.alive():
+                yield Found(
+                    "service", f"{name} ended by itself with {service.ended()}: {service.log[-300:]!r}"
+                )
+                self.world.begin(name)
+
+    def close(self) -> list[str]:
+        """End everything; what was wrong with that."""
+        for producer in self.producers:
+            producer.over.set()
+            producer.hurry.set()
+        self.crawler.close()
+        return self.world.close()
+
+
+class Torture:
+    """One run."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        faults = options.faults
+        self.outcome = Outcome(
+            Report({name: (fault.promised, fault.within) for name, fault in faults.items()})
+        )
+        self._life: Life | None = None
+        self._worlds = 0
+
+    def run(self) -> Outcome:
+        """Run until the time is over. Whatever was started is ended, also when it is interrupted."""
+        deadline = time.monotonic() + self._options.seconds
+        try:
+            usable = dict(self._options.faults)
+            for name, reason in skipped(usable, self._living().world).items():
+                self.outcome.report.rows[name].skipped = reason
+                del usable[name]
+            for part in plan(self._options.seed, {name: fault.group for name, fault in usable.items()}):
+                if time.monotonic() >= deadline or part.number > (self._options.rounds or part.number):
+                    break
+                self._round(part)
+        finally:
+            self._end()
+        return self.outcome
+
+    def _living(self) -> Life:
+        if self._life is None:
+            world = World()
+            try:
+                world.start()
+            except BaseException:
+                world.close()
+                raise
+            self._life = Life(world, self._options.seed + 1000 * self._worlds, self._options.keys)
+            self._worlds += 1
+        return self._life
+
+    def _round(self, part: Round) -> None:
+        life = self._living()
+        self.outcome.rounds.append(part)
+        struck = [self._options.faults[injection.fault] for injection in part.injections]
+        life.crawler.excuse(frozenset[str]().union(*(fault.excuses for fault in struck)))
+        self.outcome.events += life.begin(part)
+        found: list[Found] = []
+        altered: set[str] = set()
+        with ExitStack() as stack:
+            for fault, injection in zip(struck, part.injections, strict=True):
+                time.sleep(injection.delay)
+                self._strike(life, fault, injection, stack, altered, found)
+        ended = time.monotonic()
+        accepted = self._all_accepted(life, found)
+        if any(fault.push_again for fault in struck):
+            life.push_again()
+            accepted = [*accepted, *self._all_accepted(life, found, life.producers[:2])]
+        recovery, words = self._recovered(life, ended, accepted)
+        found += life.services()
+        if words:
+            found.append(Found("not published", f"after {self._options.settle:g} s: {'; '.join(words)}"))
+        else:
+            found += life.at_rest(altered)
+        life.crawler.excuse(frozenset())
+        found += life.crawler.take()
+        found = list(dict.fromkeys(found))
+        self._tell(part, found, recovery)
+        if found:
+            self.outcome.kept.append(str(life.world.folder))
+        if words:
+            self._end()
+
+    def _strike(
+        self,
+        life: Life,
+        fault: Fault,
+        injection: Injection,
+        stack: ExitStack,
+        altered: set[str],
+        found: list[Found],
+    ) -> None:
+        low, high = fault.lasts
+        strike = Strike(
+            world=life.world,
+            chance=random.Random(injection.seed),
+            lasts=low + injection.share * (high - low),
+            altered=altered,
+            found=found,
+        )
+        stack.enter_context(fault.means(strike))
+        time.sleep(strike.lasts)
+
+    def _all_accepted(
+        self, life: Life, found: list[Found], producers: list[Producer[Any]] | None = None
+    ) -> list[float]:
+        accepted: list[float] = []
+        for producer in producers or life.producers:
+            producer.hurry.set()
+        for producer in producers or life.producers:
+            while not producer.done(0.2):
+                found += life.services()
+            accepted += producer.accepted
+            found += producer.found
+            producer.found.clear()
+        return accepted
+
+    def _recovered(self, life: Life, ended: float, accepted: list[float]) -> tuple[float | None, list[str]]:
+        """Seconds until events were taken again, and from the last event until all was published."""
+        after = [at for at in accepted if at > ended]
+        taken = min(after) - ended if after else 0.0
+        last = max([ended, *after])
+        while words := life.differs():
+            if time.monotonic() > last + self._options.settle:
+                return None, words
+            time.sleep(POLL)
+        return taken + time.monotonic() - last, []
+
+    def _tell(self, part: Round, found: list[Found], recovery: float | None) -> None:
+        names = [injection.fault for injection in part.injections]
+        self.outcome.report.round(names, found, recovery)
+        took = "never published" if recovery is None else f"published after {recovery:.2f} s"
+        self._options.say(f"round {part.number}: {' and '.join(names) or 'no fault'}, {took}")
+        for rule, detail in found:
+            self._options.say(f"  VIOLATION {rule}: {detail}")
+
+    def _end(self) -> None:
+        """End the world, and remove its folder unless something was wrong in it."""
+        life, self._life = self._life, None
+        if life is None:
+            return
+        wrong = life.close()
+        self.outcome.visits += life.crawler.visits
+        if wrong:
+            found = [Found("end", text) for text in wrong]
+            self.outcome.report.round([], found, None)
+            self.outcome.kept.append(str(life.world.folder))
+            for rule, detail in found:
+                self._options.say(f"  VIOLATION {rule}: {detail}")
+        if str(life.world.folder) not in self.outcome.kept:
+            life.world.remove()
