@@ -35,6 +35,8 @@ class Webhook:
     source: str | None = None
     signature: Signature | None = None
     """None: it sends a token, as everybody does."""
+    max_body: int | None = None
+    """The most bytes of a delivery; None: as `Caps` has it for who shows a token and who doesn't."""
 
 
 async def post_webhook(
@@ -49,9 +51,13 @@ async def post_webhook(
     splitter(request.headers.get("content-type"))
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise Problem(415, "content-type", f"A webhook's Content-Type must be {JSON}.")
-    text = await body.whole(caps.webhook)
+    checking = None
     if signature is not None:
-        signature.check(request.headers.get(signature.header), text, time.time())
+        checking = signature.begin(request.headers.get(signature.header), time.time())
+    cap = hook.max_body or (caps.unknown if token is LOCAL else caps.webhook)
+    text = await body.whole(cap, known=token is not LOCAL, each=checking.update if checking else None)
+    if checking is not None:
+        checking.finish()
     now = await intake.look()
     store = intake.sink.store
     made = await asyncio.to_thread(_made, hook, text, request.headers, store.site.rules.base)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -32,7 +33,8 @@ LONGEST_S: Final = 3600.0
 class Sources:
     """The syncs of one site: one at a time for each source."""
 
-    def __init__(self) -> None:
+    def __init__(self, owners: Mapping[str, str]) -> None:
+        self._owners = owners
         self._busy: set[str] = set()
 
     async def put(
@@ -41,6 +43,11 @@ class Sources:
         """Sync a source with the list in the body. Raises Problem."""
         arrived = time.monotonic()
         speaks_for(token, source)
+        if source in self._owners:
+            detail = (
+                f"The source {source} is that of {self._owners[source]}: send the list under another name."
+            )
+            raise Problem(409, "owner", detail)
         accept = _flag(request, "accept_deletes")
         split = splitter(request.headers.get("content-type"), lines_only=True)
         if source in self._busy:

@@ -14,7 +14,7 @@ from producers.http.hooks import Webhook
 from producers.http.mapping import EVENTS_MAX, Rule, Template, items
 from producers.http.pointer import MISSING, each, follow, pointer
 from sitemap_store.errors import Refused
-from sitemapd.api import push_routes
+from sitemapd.api import push_api
 from sitemapd.build import build
 from sitemapd.settings import DEFAULT_FILE, load
 from tests import markdown
@@ -32,7 +32,7 @@ def example(tmp_path: Path, heading: str, site: str) -> tuple[Webhook, Any]:
     file = tmp_path / DEFAULT_FILE
     file.write_text(f'[sites.{site}]\nbase_url = "{BASE}"\noutput = "public"\n{toml}')
     parts = build(load(file, {"redis_url": "redis://127.0.0.1:1/"}))
-    assert push_routes(parts)
+    push_api(parts)
     ((name, settings),) = parts.settings.sites[site].webhooks.items()
     return _webhook(f"sites.{site}.webhooks.{name}", settings), json.loads(payload)
 
