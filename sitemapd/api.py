@@ -44,8 +44,8 @@ def push_api(parts: Parts) -> Api:
             },
             max_unfolded=settings.max_unfolded,
             owners={
-                **{source: "a watched folder" for source in settings.watch},
-                **{source: "a database" for source in settings.database},
+                **dict.fromkeys(settings.watch, "a watched folder"),
+                **dict.fromkeys(settings.database, "a database"),
             },
         )
         for name, settings in parts.settings.sites.items()

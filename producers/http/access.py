@@ -100,8 +100,8 @@ class Gate:
                 raise Problem(
                     403,
                     "loopback",
-                    "Without tokens only this machine itself may push, by no proxy and under a name of its own "
-                    "such as localhost: make a token with `sitemapd token`.",
+                    "Without tokens only this machine itself may push, by no proxy and under its own name, "
+                    "localhost for one: make a token with `sitemapd token`.",
                 )
             if request.scope["method"] not in _SAFE and not same_origin(request):
                 raise Problem(403, "cross-site", "A page of another site sent this request: it may not push.")

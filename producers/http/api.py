@@ -67,7 +67,7 @@ class Api:
         self._caps = caps or Caps()
         self._room = Room(self._caps.held)
         self._gate = gate
-        self._status = status
+        self._report = status
         self._webhooks = {name: site.webhooks for name, site in sites.items()}
         self._sources = {name: Sources(site.owners) for name, site in sites.items()}
         self._intakes = {
@@ -76,12 +76,12 @@ class Api:
         }
         site = r"/v1/sites/(?P<site>[^/]+)"
         self._routes: tuple[tuple[re.Pattern[str], str, Work], ...] = (
-            (re.compile(f"{site}/events"), "POST", self.events),
-            (re.compile(f"{site}/sources/(?P<source>[^/]+)"), "PUT", self.source),
-            (re.compile(f"{site}/webhooks/(?P<webhook>[^/]+)"), "POST", self.webhook),
-            (re.compile(f"{site}/urls"), "GET", self.url),
-            (re.compile("/v1/status"), "GET", self.status),
-            (re.compile("/v1/openapi.json"), "GET", self.openapi),
+            (re.compile(f"{site}/events"), "POST", self._events),
+            (re.compile(f"{site}/sources/(?P<source>[^/]+)"), "PUT", self._source),
+            (re.compile(f"{site}/webhooks/(?P<webhook>[^/]+)"), "POST", self._webhook),
+            (re.compile(f"{site}/urls"), "GET", self._url),
+            (re.compile("/v1/status"), "GET", self._status),
+            (re.compile("/v1/openapi.json"), "GET", self._openapi),
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,12 +120,12 @@ class Api:
         detail = f"There is nothing at {path[:80]!r}: /v1/openapi.json lists the paths."
         raise Problem(404, "path", detail)
 
-    async def events(self, request: Request, body: Body) -> Answer:
+    async def _events(self, request: Request, body: Body) -> Answer:
         site = request.path_params["site"]
         token = self._gate.admit(request, site)
         return await post_events(request, body, token, self._intakes[site], self._caps)
 
-    async def source(self, request: Request, body: Body) -> Answer:
+    async def _source(self, request: Request, body: Body) -> Answer:
         site, source = request.path_params["site"], request.path_params["source"]
         token = self._gate.admit(request, site)
         try:
@@ -135,20 +135,20 @@ class Api:
         sync = self._sources[site].put
         return await sync(request, body, token, source, self._intakes[site], self._caps)
 
-    async def webhook(self, request: Request, body: Body) -> Answer:
+    async def _webhook(self, request: Request, body: Body) -> Answer:
         site = request.path_params["site"]
         if site not in self._webhooks:
             self._gate.admit(request, site)
         hook = self._webhooks[site].get(request.path_params["webhook"])
         return await post_webhook(request, body, self._gate, site, hook, self._intakes[site], self._caps)
 
-    async def url(self, request: Request, body: Body) -> Answer:
+    async def _url(self, request: Request, body: Body) -> Answer:
         site = request.path_params["site"]
         self._gate.admit(request, site)
         return await get_url(request, self._intakes[site])
 
-    async def status(self, request: Request, body: Body) -> Answer:
-        return await get_status(request, self._gate, self._intakes, self._status)
+    async def _status(self, request: Request, body: Body) -> Answer:
+        return await get_status(request, self._gate, self._intakes, self._report)
 
-    async def openapi(self, request: Request, body: Body) -> Answer:
+    async def _openapi(self, request: Request, body: Body) -> Answer:
         return answer(document())

@@ -44,7 +44,7 @@ class Caps:
     """Seconds that a body may take, whatever its length …"""
     pace: int = 8192
     """… and the bytes a second that it must have from then on."""
-    redis: float = 15.0
+    redis: float = 1.5
     """Seconds that Redis may take for one step."""
 
 

@@ -52,7 +52,7 @@ async def post_events(request: Request, body: Body, token: Token, intake: Intake
     try:
         await taking.take_all(batches(pieces, split))
     except Problem:
-        await intake.run(partial(once.release, taken.first))
+        intake.run_later(partial(once.release, taken.first))
         raise
     outcome = taking.outcome
     done = outcome.answer()

@@ -62,11 +62,14 @@ class Sources:
             desired = await asyncio.to_thread(Desired)
             site, outcome = intake.sink.store.site, Outcome()
             async for batch in batches(body.pieces(caps.sync), split):
-                refused = await intake.run(partial(_take, desired, batch, site, source, began))
+                refused = await intake.run(
+                    partial(_take, desired, batch, site, source, began), patience=LONGEST_S
+                )
                 for line, error in refused:
                     outcome.refuse(line, error)
                 if refused:
                     await intake.reject([error for _, error in refused], source)
+            await intake.run(intake.sink.store.now)  # comparing may take long: first see that Redis answers
             apply = partial(desired.apply, intake.sink, source, at=began, accept_deletes=accept)
             synced = await intake.run(apply, patience=LONGEST_S)
         except TooManyDeletes as error:

@@ -211,7 +211,7 @@ class Patient(asyncio.Protocol):
         if not _busy(self._inner):
             return 0, self._moved
         slow = self._loop.time() - self._moved > SLOW_S
-        if slow and getattr(self._inner, "cycle").more_body:
+        if slow and _cycle(self._inner).more_body:
             return 1, self._moved
         if slow and self._stalled is not None and self._pending() >= self._unsent:
             return 2, self._moved
@@ -258,5 +258,10 @@ class Patient(asyncio.Protocol):
 
 def _busy(speaker: asyncio.Protocol) -> bool:
     """Whether a request is in hand."""
-    cycle = getattr(speaker, "cycle", None)
+    cycle = _cycle(speaker)
     return cycle is not None and not cycle.response_complete
+
+
+def _cycle(speaker: asyncio.Protocol) -> Any:
+    """uvicorn's request and response, which both of its protocols have; None before the first."""
+    return getattr(speaker, "cycle", None)

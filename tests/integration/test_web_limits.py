@@ -82,7 +82,7 @@ def test_a_header_of_many_signatures_is_refused(world: HttpWorld) -> None:
 
 
 def test_a_body_without_a_token_has_a_mebibyte(world: HttpWorld) -> None:
-    """A signature is no token: more is 413 at once, inflated too, unless max_body allows it or a token comes."""
+    """A signature is no token: more is 413, inflated too, unless max_body allows it or a token comes."""
     long = json.dumps({"slug": "a", "more": "x" * (2 * MIB)}).encode()
     for name, expected in (("signed", 413), ("large", 401)):
         answer = world.client.post(
@@ -221,7 +221,7 @@ def test_one_address_has_its_own_bound(site: World, parser: str) -> None:
 
 
 def test_a_page_of_another_site_cannot_push(redis_url: str) -> None:
-    """What a browser sends from elsewhere is 403, though it comes from this machine and no token is needed."""
+    """What a browser sends from elsewhere is 403, though no token is needed on this machine."""
     world = HttpWorld(redis_url)
     try:
         for headers in (
