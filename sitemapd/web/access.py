@@ -76,7 +76,7 @@ class Access:
             COOKIE,
             value,
             max_age=SESSION_S,
-            secure=request.url.scheme == "https",
+            secure="https" in (request.url.scheme, request.headers.get("x-forwarded-proto")),
             httponly=True,
             samesite="strict",
         )
