@@ -107,8 +107,11 @@ def _signature(setting: str, settings: SignatureSettings) -> Signature:
 
 def _rule(setting: str, settings: WebhookRuleSettings) -> Rule:
     match = None if settings.match is None else _pattern(f"{setting}.match", settings.match)
-    loc = _template(f"{setting}.loc", settings.loc)
-    if loc.groups > (match.groups if match is not None else 0):
+    if settings.loc is None and not (settings.op == "delete" and settings.key is not None):
+        raise BadSetting(setting=f"{setting}.loc", detail="is missing: only a delete with a key needs none.")
+    loc = None if settings.loc is None else _template(f"{setting}.loc", settings.loc)
+    key = None if settings.key is None else _template(f"{setting}.key", settings.key)
+    if loc is not None and loc.groups > (match.groups if match is not None else 0):
         raise BadSetting(
             setting=f"{setting}.loc", detail=f"has {{{loc.groups}}}, and match has no such group."
         )
@@ -125,6 +128,7 @@ def _rule(setting: str, settings: WebhookRuleSettings) -> Rule:
     return Rule(
         op=settings.op,
         loc=loc,
+        key=key,
         when=when,
         each=_pointer(f"{setting}.each", settings.each),
         match=match,

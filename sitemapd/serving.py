@@ -47,7 +47,7 @@ def served(parts: Parts, health: Health) -> Application:
 def proxies(parts: Parts) -> list[Network]:
     """The addresses of `trusted_proxies`. Raises BadSetting."""
     found = []
-    for text in parts.settings.trusted_proxies:
+    for text in sorted(parts.settings.trusted_proxies):
         try:
             found.append(ip_network(text))
         except ValueError as error:

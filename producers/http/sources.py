@@ -19,7 +19,7 @@ from producers.http.events import speaks_for
 from producers.http.intake import Intake
 from producers.http.outcome import Outcome
 from producers.http.problem import Problem
-from producers.http.splitter import Batch, splitter
+from producers.http.splitter import NDJSON, Batch, splitter
 from producers.sync import Desired, TooManyDeletes
 from sitemap_store.errors import Refused
 from sitemap_store.events import Event
@@ -49,7 +49,7 @@ class Sources:
             )
             raise Problem(409, "owner", detail)
         accept = _flag(request, "accept_deletes")
-        split = splitter(request.headers.get("content-type"), lines_only=True)
+        split = splitter(request.headers.get("content-type"), only=NDJSON[0])
         if source in self._busy:
             detail = f"Another sync of the source {source} is under way."
             raise Problem(409, "busy", detail, headers={"Retry-After": "5"})

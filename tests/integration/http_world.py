@@ -58,6 +58,7 @@ class HttpWorld:
         webhooks: Mapping[str, Webhook] | None = None,
         caps: Caps | None = None,
         max_unfolded: int = 1_000_000,
+        owners: Mapping[str, str] | None = None,
         site: Site | None = None,
     ) -> None:
         self.redis = connect(redis_url, timeout=1.0)
@@ -69,6 +70,7 @@ class HttpWorld:
             tokens=tokens,
             webhooks=webhooks or {},
             max_unfolded=max_unfolded,
+            owners=owners or {},
         )
         gate = Gate({"shop": tokens, "other": (token("smd_" + "o" * 40, name="other"),)})
         other = ApiSite(
