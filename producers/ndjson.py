@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import select
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from sitemap_store.errors import Refused
@@ -25,7 +25,12 @@ BLOCK: Final = 48 * 1024
 TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|[\[\]{}]|,', re.DOTALL)
 """A string (unended, when its group is empty), a bracket, or a comma."""
 
+_BOM: Final = b"\xef\xbb\xbf"
 _decode: Final = json.JSONDecoder().raw_decode
+
+
+Parse = Callable[[Sequence[bytes]], list[Any]]
+"""Reads lines: what each says, or its `Refused`."""
 
 
 class Lines(NamedTuple):
@@ -37,10 +42,11 @@ class Lines(NamedTuple):
     """What each says, or its `Refused`."""
 
 
-def read_lines(stream: BinaryIO) -> Iterator[Lines]:
+def read_lines(stream: BinaryIO, parse: Parse | None = None) -> Iterator[Lines]:
     """The lines of a stream as they come: what is there is not kept waiting for more.
 
-    Memory is `BLOCK` and one line of `LINE_MAX`, whatever the stream holds.
+    `parse` reads some lines, NDJSON unless given; a byte order mark before the first is skipped. Memory
+    is `BLOCK` and one line of `LINE_MAX`, whatever the stream holds.
     """
     number, rest, skipping = 1, b"", False
     read = getattr(stream, "read1", stream.read)
@@ -56,10 +62,10 @@ def read_lines(stream: BinaryIO) -> Iterator[Lines]:
             raws.append(rest)
             rest, skipping = b"", True
         if raws:
-            yield lines_of(raws, number)
+            yield lines_of(raws, number, parse)
             number += len(raws)
     if rest:
-        yield lines_of([rest], number)
+        yield lines_of([rest], number, parse)
 
 
 def more_waits(stream: BinaryIO) -> bool:
@@ -70,12 +76,20 @@ def more_waits(stream: BinaryIO) -> bool:
         return True  # no descriptor, so it is all in memory
 
 
-def lines_of(raws: Sequence[bytes], first: int) -> Lines:
+def lines_of(raws: Sequence[bytes], first: int, parse: Parse | None = None) -> Lines:
     """Raw lines, the first of which has that number, decoded."""
+    parse = parse or decode_many
+    if first == 1 and raws[0].startswith(_BOM):
+        raws = [raws[0].removeprefix(_BOM), *raws[1:]]
     if all(raws) and not any(map(bytes.isspace, raws)):
-        return Lines(range(first, first + len(raws)), decode_many(raws))
+        return Lines(range(first, first + len(raws)), parse(raws))
     some = [(number, raw) for number, raw in enumerate(raws, first) if raw.strip()]
-    return Lines([number for number, _ in some], decode_many([raw for _, raw in some]))
+    return Lines([number for number, _ in some], parse([raw for _, raw in some]))
+
+
+def urls_or_objects(raws: Sequence[bytes]) -> list[Any]:
+    """Lines that are plain URLs or JSON objects: text, what the object says, or a `Refused`."""
+    return [_value_or_refusal(raw) if raw.lstrip()[:1] == b"{" else _url_or_refusal(raw) for raw in raws]
 
 
 def decode_many(raws: Sequence[bytes]) -> list[Any]:
@@ -107,6 +121,15 @@ def _value_or_refusal(raw: bytes) -> Any:
         return decode(raw)
     except Refused as refused:
         return refused
+
+
+def _url_or_refusal(raw: bytes) -> Any:
+    if len(raw) > LINE_MAX:
+        return too_large()
+    try:
+        return raw.decode().strip()
+    except UnicodeDecodeError:
+        return Refused(loc="", rule="json", detail="The line is not UTF-8.")
 
 
 def decode(raw: bytes) -> Any:

@@ -219,6 +219,13 @@ KEYS: Final = (
         "the streams of the last minute",
     ),
     Key(
+        "hook:<webhook>",
+        "hash",
+        "what a webhook's keys stand for: digest of a key → its URLs, digest of a URL → its key",
+        "KeyedUrls",
+        "200,000 keys of up to 100 URLs, in partition 0",
+    ),
+    Key(
         "once:<digest>",
         "string",
         "an idempotency key: “p first until” (ms) while its request is under way, then “d” and the answer",

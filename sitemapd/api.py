@@ -1,4 +1,4 @@
-"""The push API of the settings: tokens, webhooks and routes, checked."""
+"""The push API of the settings: tokens and webhooks, checked."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import re
 from functools import partial
 from typing import Any
 
-from starlette.routing import BaseRoute
-
-from producers.http import ApiSite, Caps, Gate, Token, routes
+from producers.http import Api, ApiSite, Caps, Gate, Token
 from producers.http.access import digest_of
 from producers.http.hooks import Webhook
 from producers.http.mapping import Rule, Template
@@ -33,8 +31,8 @@ def tokens(parts: Parts) -> dict[str, tuple[Token, ...]]:
     }
 
 
-def push_routes(parts: Parts) -> list[BaseRoute]:
-    """The push API's routes for all sites, connected on first use. Raises BadSetting."""
+def push_api(parts: Parts) -> Api:
+    """The push API of all sites, connected on first use. Raises BadSetting."""
     known = tokens(parts)
     sites = {
         name: ApiSite(
@@ -45,12 +43,16 @@ def push_routes(parts: Parts) -> list[BaseRoute]:
                 for hook, options in settings.webhooks.items()
             },
             max_unfolded=settings.max_unfolded,
+            owners={
+                **dict.fromkeys(settings.watch, "a watched folder"),
+                **dict.fromkeys(settings.database, "a database"),
+            },
         )
         for name, settings in parts.settings.sites.items()
     }
     status = partial(_status, parts)
     caps = Caps(body=parts.settings.push_max_body, sync=parts.settings.push_max_sync)
-    return routes(sites, gate=Gate(known), status=status, caps=caps)
+    return Api(sites, gate=Gate(known), status=status, caps=caps)
 
 
 def _status(parts: Parts, site: str) -> dict[str, Any]:
@@ -71,6 +73,7 @@ def _webhook(setting: str, settings: WebhookSettings) -> Webhook:
     signature = settings.signature
     return Webhook(
         source=settings.source,
+        max_body=settings.max_body,
         signature=_signature(f"{setting}.signature", signature) if signature else None,
         rules=tuple(_rule(f"{setting}.rules.{n}", rule) for n, rule in enumerate(settings.rules, 1)),
     )
@@ -89,8 +92,8 @@ def _signature(setting: str, settings: SignatureSettings) -> Signature:
             setting=f"{setting}.signed",
             detail="has {time} when the pattern has a group (?P<time>…), and only then.",
         )
-    if "{body}" not in settings.signed:
-        raise BadSetting(setting=f"{setting}.signed", detail="must have {body} in it.")
+    if settings.signed.count("{body}") != 1:
+        raise BadSetting(setting=f"{setting}.signed", detail="must have {body} in it, once.")
     return Signature(
         secrets=tuple(secret.encode() for secret in secrets),
         header=settings.header,
@@ -104,8 +107,11 @@ def _signature(setting: str, settings: SignatureSettings) -> Signature:
 
 def _rule(setting: str, settings: WebhookRuleSettings) -> Rule:
     match = None if settings.match is None else _pattern(f"{setting}.match", settings.match)
-    loc = _template(f"{setting}.loc", settings.loc)
-    if loc.groups > (match.groups if match is not None else 0):
+    if settings.loc is None and not (settings.op == "delete" and settings.key is not None):
+        raise BadSetting(setting=f"{setting}.loc", detail="is missing: only a delete with a key needs none.")
+    loc = None if settings.loc is None else _template(f"{setting}.loc", settings.loc)
+    key = None if settings.key is None else _template(f"{setting}.key", settings.key)
+    if loc is not None and loc.groups > (match.groups if match is not None else 0):
         raise BadSetting(
             setting=f"{setting}.loc", detail=f"has {{{loc.groups}}}, and match has no such group."
         )
@@ -122,6 +128,7 @@ def _rule(setting: str, settings: WebhookRuleSettings) -> Rule:
     return Rule(
         op=settings.op,
         loc=loc,
+        key=key,
         when=when,
         each=_pointer(f"{setting}.each", settings.each),
         match=match,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from producers.sink import EventSink
-from sitemap_store.connection import connect, shown, translated
+from sitemap_store.connection import TIMEOUT_S, connect, shown, translated
 from sitemap_store.errors import BadSetting, RedisRefuses, Refused, Unavailable
 from sitemap_store.output import Folder
 from sitemap_store.protocol import CURRENT, STRICT
@@ -44,6 +44,8 @@ class Parts:
 
     settings: Settings
     sites: MappingProxyType[str, Site]
+    redis_timeout: float = TIMEOUT_S
+    """Seconds that one command may take."""
 
     @cached_property
     def sources(self) -> Mapping[str, tuple[FilesystemSource, ...]]:
@@ -62,12 +64,12 @@ class Parts:
     @cached_property
     def client(self) -> redis.Redis:
         """The state's Redis."""
-        return _connect(self.redis_url, "redis_url")
+        return _connect(self.redis_url, "redis_url", self.redis_timeout)
 
     @cached_property
     def queue_client(self) -> redis.Redis:
         """The queue's Redis: a client of its own, since RQ changes time-outs."""
-        return _connect(self.settings.queue_url or self.redis_url, "queue_url")
+        return _connect(self.settings.queue_url or self.redis_url, "queue_url", self.redis_timeout)
 
     @property
     def redis_url(self) -> str:
@@ -226,9 +228,9 @@ def near(name: str, known: Any) -> str:
     return f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known)}."
 
 
-def _connect(url: str, setting: str) -> redis.Redis:
+def _connect(url: str, setting: str, timeout: float) -> redis.Redis:
     try:
-        return connect(url)
+        return connect(url, timeout=timeout)
     except (ValueError, redis.RedisError):
         raise BadSetting(
             setting=setting,

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from contextvars import ContextVar
 from datetime import UTC, datetime
+
+REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
+"""The id of the HTTP request that is being answered; each log line of the request has it."""
 
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, object]:
     """What a log call gave as `extra`."""
-    return {name: value for name, value in vars(record).items() if name not in _PLAIN}
+    fields = {name: value for name, value in vars(record).items() if name not in _PLAIN}
+    if request_id := REQUEST_ID.get():
+        fields["request_id"] = request_id
+    return fields
 
 
 def _time_of(record: logging.LogRecord) -> str:

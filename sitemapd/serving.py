@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import logging
+import socket
+from dataclasses import replace
 from functools import partial
+from ipaddress import ip_address, ip_network
+from typing import Final
 
-from starlette.applications import Starlette
-from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
-from sitemapd.api import push_routes, tokens
+from sitemap_store.errors import BadSetting
+from sitemapd.api import push_api, tokens
 from sitemapd.build import Parts
 from sitemapd.memory import ease_collector
-from sitemapd.web.application import Health, ServedSite, application
+from sitemapd.web.application import Application, Health, ServedSite, application, no_api
+from sitemapd.web.front import Network
+from sitemapd.web.server import Server
+
+REDIS_S: Final = 3.0
+"""How long a command may take here: who asked over HTTP was told long before that Redis does not answer."""
 
 log = logging.getLogger(__name__)
 
 
-def served(parts: Parts, health: Health) -> Starlette:
+def served(parts: Parts, health: Health) -> Application:
     """The application for all sites, in a process that is made fit to serve it. Raises BadSetting."""
     ease_collector()
+    logging.getLogger("sitemapd.access").setLevel("INFO" if parts.settings.access_log else "WARNING")
+    parts = replace(parts, redis_timeout=REDIS_S)
     known = tokens(parts)
     sites = {
         name: ServedSite(
@@ -30,14 +41,49 @@ def served(parts: Parts, health: Health) -> Starlette:
         )
         for name, site in parts.sites.items()
     }
-    return application(sites, health, api=_api(parts))
+    return application(sites, health, api=_api(parts), proxies=proxies(parts))
 
 
-def _api(parts: Parts) -> list[BaseRoute]:
+def proxies(parts: Parts) -> list[Network]:
+    """The addresses of `trusted_proxies`. Raises BadSetting."""
+    found = []
+    for text in sorted(parts.settings.trusted_proxies):
+        try:
+            found.append(ip_network(text))
+        except ValueError as error:
+            raise BadSetting(
+                setting="trusted_proxies",
+                detail=f"{text!r} is no address and no network such as 10.0.0.0/8.",
+            ) from error
+    return found
+
+
+def server(parts: Parts, app: Application, listener: socket.socket) -> Server:
+    """The server of an application, with the bounds of the settings. Raises BadSetting."""
+    networks = proxies(parts)
+
+    def shared(peer: str) -> bool:
+        try:
+            address = ip_address(peer)
+        except ValueError:
+            return True  # no address: a unix socket
+        return address.is_loopback or any(address in network for network in networks)
+
+    settings = parts.settings
+    return Server(
+        app,
+        listener,
+        connections=settings.connections,
+        per_peer=settings.connections_per_peer,
+        shared=shared,
+    )
+
+
+def _api(parts: Parts) -> ASGIApp:
     if not parts.has_redis:
         log.warning(
             "There is no Redis yet: files are served, and the push API is not until a restart",
             extra={"action": "no_redis"},
         )
-        return []
-    return push_routes(parts)
+        return no_api
+    return push_api(parts)

@@ -85,8 +85,10 @@ class WebhookRuleSettings(BaseModel):
     model_config = _STRICT
 
     op: Literal["add", "update", "delete"]
-    loc: str
-    """Template of the URL."""
+    loc: str | None = None
+    """Template of the URL; may be left out of a delete that has a key."""
+    key: str | None = None
+    """Template of what the sender calls the thing, such as its id: its URLs are remembered by it."""
     when: dict[str, Any] = {}
     """JSON Pointer, or name of a header: the value that it must have, or a list of such values."""
     each: str = ""
@@ -108,6 +110,8 @@ class WebhookSettings(BaseModel):
     """The source of its events."""
     signature: SignatureSettings | None = None
     """Left out: the sender sends a token, as everybody does."""
+    max_body: int | None = Field(None, ge=1024, le=64 * 1024 * 1024)
+    """The most bytes of one delivery, after decompression; left out: 1 MiB, and 8 MiB with a token."""
     rules: tuple[WebhookRuleSettings, ...] = Field(min_length=1)
 
 
@@ -178,6 +182,14 @@ class Settings(BaseModel):
     """The most bytes of one request with events, after decompression."""
     push_max_sync: int = Field(1024 * 1024 * 1024, ge=1024, le=64 * 1024**3)
     """The most bytes of one list of a whole source."""
+    trusted_proxies: frozenset[str] = frozenset()
+    """Addresses or networks of proxies in front: their X-Forwarded-For and -Proto are believed."""
+    connections: int = Field(4000, ge=16, le=100_000)
+    """HTTP connections at a time; idle and slow ones are closed for new ones."""
+    connections_per_peer: int = Field(256, ge=4, le=100_000)
+    """HTTP connections of one address; this machine and `trusted_proxies` have no bound of their own."""
+    access_log: bool = True
+    """Log a line for each HTTP request."""
     sites: dict[str, SiteSettings] = {}
 
 

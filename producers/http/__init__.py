@@ -1,7 +1,7 @@
-"""The push API: events over HTTP. `routes` gives what a Starlette application mounts."""
+"""The push API: events over HTTP. `Api` is the ASGI application."""
 
 from producers.http.access import Gate, Token
-from producers.http.api import ApiSite, routes
+from producers.http.api import Api, ApiSite
 from producers.http.body import Caps
 
-__all__ = ["ApiSite", "Caps", "Gate", "Token", "routes"]
+__all__ = ["Api", "ApiSite", "Caps", "Gate", "Token"]

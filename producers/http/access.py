@@ -6,7 +6,8 @@
    nothing of which one was nearly right.
 3. A site without tokens takes requests of this machine alone: the peer's address is a loopback one, no proxy
    has passed the request on, and the Host is this machine's (a web page whose name was made to point
-   at 127.0.0.1 is another one).
+   at 127.0.0.1 is another one). A proxy shows by its headers, by HTTP/1.0, which nginx speaks unless it is
+   told otherwise, or by its address in `trusted_proxies`. What another site's page sends is refused.
 4. Who has no valid token learns nothing of which sites there are.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,7 +31,13 @@ PREFIX: Final = "smd_"
 _HASH: Final = "sha256:"
 _HEX: Final = 64
 _USUAL: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-_FORWARDED: Final = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
+_FORWARDED: Final = frozenset({b"forwarded", b"x-real-ip", b"via"})
+_HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]*)\]|([^\[\]:]*))(?::\d{0,5})?")
+_SAFE: Final = frozenset({"GET", "HEAD"})
+PROXIED: Final = "sitemapd.proxied"
+"""In the scope of a request that one of the `trusted_proxies` passed on."""
+TOKEN: Final = "sitemapd.token"
+"""In the scope: the name of the token that a request was let in with, for the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +96,18 @@ class Gate:
                 raise Problem(404, "site", f"There is no site {site[:40]!r}.")
             raise _unauthorised(presented)
         if not tokens:
-            if local(request):
-                return LOCAL
-            raise Problem(
-                403,
-                "loopback",
-                "Without tokens only this machine itself may push: make one with `sitemapd token`.",
-            )
+            if not local(request):
+                raise Problem(
+                    403,
+                    "loopback",
+                    "Without tokens only this machine itself may push, by no proxy and under its own name, "
+                    "localhost for one: make a token with `sitemapd token`.",
+                )
+            if request.scope["method"] not in _SAFE and not same_origin(request):
+                raise Problem(403, "cross-site", "A page of another site sent this request: it may not push.")
+            return LOCAL
         if site in holders:
+            request.scope[TOKEN] = holders[site].name
             return holders[site]
         if holders:
             raise Problem(403, "site", "The token is for another site.")
@@ -109,6 +121,7 @@ class Gate:
             holders |= {site: LOCAL for site, tokens in self._tokens.items() if not tokens}
         if not holders:
             raise _unauthorised(presented)
+        request.scope[TOKEN] = next(iter(holders.values())).name
         return {site: holders[site] for site in self._tokens if site in holders}
 
     def _holders(self, presented: str) -> dict[str, Token]:
@@ -122,16 +135,30 @@ class Gate:
 
 def local(request: HTTPConnection) -> bool:
     """Whether a request comes from this machine, to this machine, by no proxy."""
-    peer, host = request.scope.get("client"), None
-    for name, value in request.scope["headers"]:
-        if name in _FORWARDED:
+    scope, host = request.scope, None
+    if scope.get(PROXIED) or scope.get("http_version") == "1.0":
+        return False
+    for name, value in scope["headers"]:
+        if name in _FORWARDED or name.startswith(b"x-forwarded-"):
             return False
-        if name == b"host" and host is None:
+        if name == b"host":
+            if host is not None:
+                return False
             host = value.decode("latin-1")
-    return peer is not None and _loopback(peer[0]) and _loopback(_host(host or ""))
+    peer = scope.get("client")
+    return peer is not None and loopback(peer[0]) and loopback(_host(host or ""))
 
 
-def _loopback(host: str) -> bool:
+def same_origin(request: HTTPConnection) -> bool:
+    """Whether no other site's page sent a request, as far as a browser says; other clients say nothing."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return False
+    origin = request.headers.get("origin")
+    return origin is None or origin.partition("://")[2] == request.headers.get("host")
+
+
+def loopback(host: str) -> bool:
+    """Whether an address or host name is this machine's own."""
     if host in _USUAL:
         return True
     try:
@@ -144,10 +171,9 @@ def _loopback(host: str) -> bool:
 
 
 def _host(header: str) -> str:
-    """The host of a Host header, without its port."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0].lower()
+    """The host of a Host header, without its port; "" for a header that is none."""
+    found = _HOST.fullmatch(header)
+    return (found[1] or found[2]).lower() if found is not None else ""
 
 
 def _presented(request: HTTPConnection) -> str | None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import Send
 
-from producers.http.body import Body, Caps
-from producers.http.problem import Problem, unavailable
-from sitemap_store.errors import Unavailable
+from producers.http.body import Body
+from producers.http.problem import Problem
 
 log = logging.getLogger(__name__)
 
+JSON: Final = b"application/json"
+PROBLEM: Final = b"application/problem+json"
 HEADERS: Final = (
-    (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-robots-tag", b"noindex"),
@@ -30,10 +31,11 @@ class Answer(NamedTuple):
     text: bytes
     status: int = 200
     headers: Mapping[str, str] = {}
+    kind: bytes = JSON
 
     async def send(self, send: Send) -> None:
         """Send it, by ASGI."""
-        headers = [*HEADERS, (b"content-length", b"%d" % len(self.text))]
+        headers = [(b"content-type", self.kind), *HEADERS, (b"content-length", b"%d" % len(self.text))]
         if self.headers:
             headers += [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
@@ -48,38 +50,28 @@ def answer(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str
     return Answer(json.dumps(body, separators=(",", ":")).encode() + b"\n", status, headers or {})
 
 
-class Endpoint:
-    """Work as an ASGI application, whose errors become answers.
+async def refusal(request: Request, body: Body, problem: Problem) -> Answer:
+    """The answer that states a problem (RFC 9457), once a little of the body was taken in."""
+    if request.method != "GET" or problem.status != 404:
+        _note(request, problem)
+    headers = problem.headers
+    if not body.finished:
+        await body.drain()
+        headers = {**headers, "Connection": "close"}
+    return stated(problem.status, problem.rule, problem.detail, headers, problem.more)
 
-    They are `{"rule", "detail"}`, and what was accepted before, if any. Plain ASGI, as what a framework
-    does around a handler would take longer than storing an event.
-    """
 
-    def __init__(self, work: Work, caps: Caps) -> None:
-        self._work = work
-        self._caps = caps
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        request = Request(scope, receive)
-        body = Body(request, self._caps)
-        try:
-            done = await self._work(request, body)
-        except Problem as error:
-            done = await self._refusal(request, body, error)
-        except Unavailable as error:
-            done = await self._refusal(request, body, unavailable(f"{error}."))
-        await done.send(send)
-
-    async def _refusal(self, request: Request, body: Body, problem: Problem) -> Answer:
-        if request.method != "GET" or problem.status != 404:
-            _note(request, problem)
-        headers = problem.headers
-        if not body.finished:
-            await body.drain()
-            headers = {**headers, "Connection": "close"}
-        said = {"rule": problem.rule, "detail": problem.detail, **problem.more}
-        return answer(said, problem.status, headers)
+def stated(
+    status: int,
+    rule: str,
+    detail: str,
+    headers: Mapping[str, str] | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> Answer:
+    """A problem as an answer; `type` is left out, which RFC 9457 reads as about:blank."""
+    said = {"title": HTTPStatus(status).phrase, "status": status, "rule": rule, "detail": detail}
+    text = json.dumps({**said, **(more or {})}, separators=(",", ":")).encode() + b"\n"
+    return Answer(text, status, headers or {}, PROBLEM)
 
 
 def _note(request: Request, problem: Problem) -> None:
@@ -90,7 +82,7 @@ def _note(request: Request, problem: Problem) -> None:
         "%s from %s to %s is answered with %d: %s",
         request.method,
         request.client.host if request.client else "-",
-        ascii(request.url.path)[1:-1][:200],
+        ascii(request.scope["path"])[1:-1][:200],
         problem.status,
         problem.detail,
         extra={"action": "push_refused", "status": problem.status, "rule": problem.rule},

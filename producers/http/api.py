@@ -1,4 +1,4 @@
-"""The routes of the push API, for one Starlette application.
+"""The push API: which path is answered by what, and what goes wrong as a problem (RFC 9457).
 
 ==============================================  ==========================================
 `POST /v1/sites/{site}/events`                  events
@@ -12,26 +12,30 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from starlette.requests import Request
-from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
 from producers.http.access import Gate, Token
-from producers.http.answer import Answer, Endpoint, answer
-from producers.http.body import Body, Caps
+from producers.http.answer import Answer, Work, answer, refusal
+from producers.http.body import Body, Caps, Room
 from producers.http.events import post_events
 from producers.http.hooks import Webhook, post_webhook
 from producers.http.intake import Intake
 from producers.http.lookup import Status, get_status, get_url
 from producers.http.openapi import document
-from producers.http.problem import Problem
+from producers.http.problem import Problem, unavailable
 from producers.http.sources import Sources
 from producers.sink import EventSink
-from sitemap_store.errors import Refused
+from sitemap_store.errors import Refused, Unavailable
 from sitemap_store.wire import check_source
+
+log = logging.getLogger(__name__)
 
 UNFOLDED_MAX: Final = 1_000_000
 """Events that may wait to be folded before more are put off (429)."""
@@ -46,42 +50,82 @@ class ApiSite:
     """None at all: requests of this machine alone are taken."""
     webhooks: Mapping[str, Webhook] = field(default_factory=dict)
     max_unfolded: int = UNFOLDED_MAX
+    owners: Mapping[str, str] = field(default_factory=dict)
+    """Sources that are not for lists, with what keeps them, such as "the watched folder content/"."""
 
 
-def routes(
-    sites: Mapping[str, ApiSite], *, gate: Gate, status: Status, caps: Caps | None = None
-) -> list[BaseRoute]:
-    """The API's routes, for one event loop; `gate` has the tokens, `status` tells how a site stands."""
-    api = _Api(sites, gate, status, caps or Caps())
-    site = "/v1/sites/{site}"
-    return [
-        Route(f"{site}/events", Endpoint(api.events, api.caps), methods=["POST"]),
-        Route(f"{site}/sources/{{source}}", Endpoint(api.source, api.caps), methods=["PUT"]),
-        Route(f"{site}/webhooks/{{webhook}}", Endpoint(api.webhook, api.caps), methods=["POST"]),
-        Route(f"{site}/urls", Endpoint(api.url, api.caps), methods=["GET"]),
-        Route("/v1/status", Endpoint(api.status, api.caps), methods=["GET"]),
-        Route("/v1/openapi.json", Endpoint(api.openapi, api.caps), methods=["GET"]),
-    ]
+class Api:
+    """The API as an ASGI application for one event loop, of all paths below `/v1/`.
 
+    `gate` has the tokens, `status` reports a site's state. It is plain ASGI, as what a framework does
+    around a handler takes longer than storing an event; whatever goes wrong is answered as a problem.
+    """
 
-class _Api:
-    def __init__(self, sites: Mapping[str, ApiSite], gate: Gate, status: Status, caps: Caps) -> None:
-        self.caps = caps
+    def __init__(
+        self, sites: Mapping[str, ApiSite], *, gate: Gate, status: Status, caps: Caps | None = None
+    ) -> None:
+        self._caps = caps or Caps()
+        self._room = Room(self._caps.held)
         self._gate = gate
-        self._status = status
+        self._report = status
         self._webhooks = {name: site.webhooks for name, site in sites.items()}
-        self._sources = {name: Sources() for name in sites}
+        self._sources = {name: Sources(site.owners) for name, site in sites.items()}
         self._intakes = {
-            name: Intake(site.sink, max_unfolded=site.max_unfolded, patience=caps.redis)
+            name: Intake(site.sink, max_unfolded=site.max_unfolded, patience=self._caps.redis)
             for name, site in sites.items()
         }
+        site = r"/v1/sites/(?P<site>[^/]+)"
+        self._routes: tuple[tuple[re.Pattern[str], str, Work], ...] = (
+            (re.compile(f"{site}/events"), "POST", self._events),
+            (re.compile(f"{site}/sources/(?P<source>[^/]+)"), "PUT", self._source),
+            (re.compile(f"{site}/webhooks/(?P<webhook>[^/]+)"), "POST", self._webhook),
+            (re.compile(f"{site}/urls"), "GET", self._url),
+            (re.compile("/v1/status"), "GET", self._status),
+            (re.compile("/v1/openapi.json"), "GET", self._openapi),
+        )
 
-    async def events(self, request: Request, body: Body) -> Answer:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope, receive)
+        body = Body(request, self._caps, self._room)
+        try:
+            work = self._find(scope)
+            done = await work(request, body)
+        except Problem as error:
+            done = await refusal(request, body, error)
+        except Unavailable as error:
+            done = await refusal(request, body, unavailable(f"{error}."))
+        except Exception:
+            # A defect of ours: clients of the API get a problem all the same, and the log the traceback.
+            log.exception("A request ended in an error", extra={"action": "http_error"})
+            detail = "sitemapd could not handle the request; its log says why."
+            done = await refusal(request, body, Problem(500, "internal", detail))
+        finally:
+            body.release()
+        await done.send(send)
+
+    def _find(self, scope: Scope) -> Work:
+        """The handler of a path and method. Raises Problem (404, 405)."""
+        path, method = scope["path"], scope["method"]
+        for pattern, allowed, work in self._routes:
+            found = pattern.fullmatch(path)
+            if found is None:
+                continue
+            if method == allowed or (method == "HEAD" and allowed == "GET"):
+                scope["path_params"] = found.groupdict()
+                return work
+            allow = "GET, HEAD" if allowed == "GET" else allowed
+            detail = f"{method[:20]} is not possible here: use {allow}."
+            raise Problem(405, "method", detail, headers={"Allow": allow})
+        detail = f"There is nothing at {path[:80]!r}: /v1/openapi.json lists the paths."
+        raise Problem(404, "path", detail)
+
+    async def _events(self, request: Request, body: Body) -> Answer:
         site = request.path_params["site"]
         token = self._gate.admit(request, site)
-        return await post_events(request, body, token, self._intakes[site], self.caps)
+        return await post_events(request, body, token, self._intakes[site], self._caps)
 
-    async def source(self, request: Request, body: Body) -> Answer:
+    async def _source(self, request: Request, body: Body) -> Answer:
         site, source = request.path_params["site"], request.path_params["source"]
         token = self._gate.admit(request, site)
         try:
@@ -89,22 +133,22 @@ class _Api:
         except Refused as refused:
             raise Problem(400, "source", refused.detail) from refused
         sync = self._sources[site].put
-        return await sync(request, body, token, source, self._intakes[site], self.caps)
+        return await sync(request, body, token, source, self._intakes[site], self._caps)
 
-    async def webhook(self, request: Request, body: Body) -> Answer:
+    async def _webhook(self, request: Request, body: Body) -> Answer:
         site = request.path_params["site"]
         if site not in self._webhooks:
             self._gate.admit(request, site)
         hook = self._webhooks[site].get(request.path_params["webhook"])
-        return await post_webhook(request, body, self._gate, site, hook, self._intakes[site], self.caps)
+        return await post_webhook(request, body, self._gate, site, hook, self._intakes[site], self._caps)
 
-    async def url(self, request: Request, body: Body) -> Answer:
+    async def _url(self, request: Request, body: Body) -> Answer:
         site = request.path_params["site"]
         self._gate.admit(request, site)
         return await get_url(request, self._intakes[site])
 
-    async def status(self, request: Request, body: Body) -> Answer:
-        return await get_status(request, self._gate, self._intakes, self._status)
+    async def _status(self, request: Request, body: Body) -> Answer:
+        return await get_status(request, self._gate, self._intakes, self._report)
 
-    async def openapi(self, request: Request, body: Body) -> Answer:
+    async def _openapi(self, request: Request, body: Body) -> Answer:
         return answer(document())

@@ -3,8 +3,9 @@
 1. While an append is under way the events of further requests gather, and the next append takes them all.
    So an idle server adds no delay, and a busy one makes few round trips.
 2. A request's future is done after its own events are in Redis, and they go in in their order. When an
-   append fails, or takes too long, what is left of its requests is not appended: they are told so (503), and
-   memory does not grow while Redis hangs.
+   append fails, what is left of its requests is not appended, and they are told so (503). The same happens
+   to all that wait when Redis finishes no append for `patience` seconds, and to what comes from then
+   on until it does: nobody waits long for a Redis that hangs, and memory does not grow meanwhile.
 3. Small requests and long bodies take turns, and a long body goes in `BATCH` events at a time: a single event
    waits for one such append, not for all of somebody's upload.
 """
@@ -21,7 +22,7 @@ from itertools import chain
 from threading import Lock
 from typing import Final
 
-from producers.http.problem import unavailable
+from producers.http.problem import Problem, unavailable
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 from sitemap_store.events import Event
@@ -37,8 +38,6 @@ class _Part:
 
     events: Sequence[Event]
     done: asyncio.Future[None]
-    until: float
-    """The loop's time at which its request is answered that Redis is away."""
     prepared: Sequence[Prepared] = ()
     """The events, encoded already, where that was done elsewhere."""
     taken: int = 0
@@ -46,7 +45,7 @@ class _Part:
 
 
 class Appender:
-    """Appends for one site and one event loop; a request waits for Redis for `patience` seconds."""
+    """Appends for one site and one event loop; Redis has `patience` seconds for each step."""
 
     def __init__(self, sink: EventSink, patience: float) -> None:
         self._sink = sink
@@ -55,6 +54,8 @@ class Appender:
         self._open: dict[_Part, None] = {}
         """Parts whose request waits, the oldest first. The loop's alone."""
         self._timer: asyncio.TimerHandle | None = None
+        self._moved = 0.0
+        """The loop's time when Redis last finished an append, or began the first."""
         self._lock = Lock()
         """Over the three below, which the thread takes from."""
         self._small: deque[_Part] = deque()
@@ -67,13 +68,19 @@ class Appender:
         `prepared` is what `Store.prepare` made of them, for a long body's.
         """
         loop = asyncio.get_running_loop()
-        part = _Part(events, loop.create_future(), loop.time() + self._patience, prepared)
+        part = _Part(events, loop.create_future(), prepared)
+        with self._lock:
+            idle = not self._running
+            if idle:
+                self._moved = loop.time()
+            elif loop.time() - self._moved > self._patience:
+                part.done.set_exception(_late())
+                return part.done
+            (self._long if len(events) > BULK else self._small).append(part)
+            self._running = True
         self._open[part] = None
         if self._timer is None:
-            self._timer = loop.call_at(part.until, self._give_up, loop)
-        with self._lock:
-            (self._long if len(events) > BULK else self._small).append(part)
-            idle, self._running = not self._running, True
+            self._timer = loop.call_at(self._moved + self._patience, self._give_up, loop)
         if idle:
             self._thread.submit(self._run, loop).add_done_callback(partial(self._ended, loop))
         return part.done
@@ -95,6 +102,7 @@ class Appender:
             if failure is None and first.taken < len(first.events) and not first.done.done():
                 with self._lock:
                     self._long.appendleft(first)
+                loop.call_soon_threadsafe(self._settle, (), None)
             else:
                 loop.call_soon_threadsafe(self._settle, parts, failure)
 
@@ -129,6 +137,7 @@ class Appender:
     # In the loop
 
     def _settle(self, parts: Sequence[_Part], failure: Unavailable | None) -> None:
+        self._moved = asyncio.get_running_loop().time()
         for part in parts:
             self._open.pop(part, None)
             if part.done.done():
@@ -150,17 +159,21 @@ class Appender:
         self._open.clear()
 
     def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Answer those that waited long enough, and forget their events, but for those under way."""
+        """When Redis finished nothing for too long, answer all that wait and forget their events."""
         self._timer = None
-        for part in list(self._open):
-            if part.until > loop.time():
-                self._timer = loop.call_at(part.until, self._give_up, loop)
-                break
-            del self._open[part]
-            if not part.done.done():
-                part.done.set_exception(unavailable("Redis does not answer in time."))
+        if not self._open:
+            return
+        if loop.time() - self._moved < self._patience:
+            self._timer = loop.call_at(self._moved + self._patience, self._give_up, loop)
+            return
         with self._lock:
-            for queue in (self._small, self._long):
-                kept = [part for part in queue if not part.done.done()]
-                queue.clear()
-                queue.extend(kept)
+            self._small.clear()
+            self._long.clear()
+        for part in self._open:
+            if not part.done.done():
+                part.done.set_exception(_late())
+        self._open.clear()
+
+
+def _late() -> Problem:
+    return unavailable("Redis does not answer in time.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,23 +33,47 @@ class Caps:
     sync: int = 1024 * 1024 * 1024
     """Of `PUT …/sources/…`."""
     webhook: int = 8 * 1024 * 1024
-    """Of a webhook, which is held whole to check its signature."""
+    """Of a webhook that shows a token. It is held whole."""
+    unknown: int = 1024 * 1024
+    """Of a webhook that shows none: whether its signature is right is only known at the body's end."""
+    held: int = 64 * 1024 * 1024
+    """Of all bodies together that are held whole, once for those with a token and once for those without."""
     wait: float = 20.0
     """Seconds between two pieces."""
     grace: float = 30.0
     """Seconds that a body may take, whatever its length …"""
     pace: int = 8192
     """… and the bytes a second that it must have from then on."""
-    redis: float = 15.0
+    redis: float = 1.5
     """Seconds that Redis may take for one step."""
 
 
-class Body:
-    """One request's body. Its methods raise Problem (400, 408, 413, 415)."""
+class Room:
+    """The memory for bodies that are held whole: what strangers send takes nothing from others."""
 
-    def __init__(self, request: Request, caps: Caps) -> None:
+    def __init__(self, size: int) -> None:
+        self._free = {True: size, False: size}
+
+    def take(self, size: int, *, known: bool) -> None:
+        """Reserve bytes. Raises Problem (429)."""
+        if size > self._free[known]:
+            detail = "Too many large bodies are on their way at once: send it again in a few seconds."
+            raise Problem(429, "bodies", detail, headers={"Retry-After": "5"})
+        self._free[known] -= size
+
+    def free(self, size: int, *, known: bool) -> None:
+        """Give bytes back."""
+        self._free[known] += size
+
+
+class Body:
+    """One request's body. Its methods raise Problem (400, 408, 413, 415, 429)."""
+
+    def __init__(self, request: Request, caps: Caps, room: Room) -> None:
         self._receive = request.receive
         self._caps = caps
+        self._room = room
+        self._held = {True: 0, False: 0}
         headers = dict(request.scope["headers"])
         length = headers.get(b"content-length", b"").decode("latin-1")
         chunked = b"transfer-encoding" in headers
@@ -81,14 +105,29 @@ class Body:
         if inflate:
             inflate.end()
 
-    async def whole(self, cap: int) -> bytes:
-        """All of it, `cap` bytes at the most."""
-        if not self.short:
-            return b"".join([piece async for piece in self.pieces(cap)])
+    async def whole(
+        self, cap: int, *, known: bool = True, each: Callable[[bytes], None] | None = None
+    ) -> bytes:
+        """All of it, `cap` bytes at the most. `each` gets its pieces; `known`: the sender showed a token."""
+        if not self.short or each is not None:
+            held = bytearray()
+            async for piece in self.pieces(cap):
+                self._room.take(len(piece), known=known)
+                self._held[known] += len(piece)
+                held += piece
+                if each is not None:
+                    each(piece)
+            return bytes(held)
         begin, text = asyncio.get_running_loop().time(), b""
         while not self.finished:
             text += await self._next(begin, cap)
         return text
+
+    def release(self) -> None:
+        """Give back the room that a whole body took."""
+        for known, size in self._held.items():
+            self._room.free(size, known=known)
+            self._held[known] = 0
 
     async def drain(self) -> None:
         """Take in a little of what is left, so that the answer reaches a client that is still sending."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import zlib
 from collections.abc import AsyncIterator
 from functools import partial
@@ -11,7 +10,7 @@ from functools import partial
 from starlette.requests import Request
 
 from producers.http.access import Token
-from producers.http.answer import Answer, answer
+from producers.http.answer import JSON, PROBLEM, Answer
 from producers.http.batch import Speaker, batches
 from producers.http.body import Body, Caps
 from producers.http.intake import Intake
@@ -53,13 +52,13 @@ async def post_events(request: Request, body: Body, token: Token, intake: Intake
     try:
         await taking.take_all(batches(pieces, split))
     except Problem:
-        await intake.run(partial(once.release, taken.first))
+        intake.run_later(partial(once.release, taken.first))
         raise
     outcome = taking.outcome
-    text = json.dumps(outcome.body(), separators=(",", ":")).encode()
-    kept = b"%d %s " % (outcome.status, print_.hexdigest().encode()) + zlib.compress(text)
+    done = outcome.answer()
+    kept = b"%d %s " % (done.status, print_.hexdigest().encode()) + zlib.compress(done.text)
     await intake.run(partial(once.done, kept))
-    return outcome.answer()
+    return done
 
 
 def speaks_for(token: Token, source: str | None) -> str | None:
@@ -84,12 +83,13 @@ async def _printed(pieces: AsyncIterator[bytes], print_: hashlib.blake2b) -> Asy
 
 
 def _again(kept: bytes, print_: str) -> Answer:
-    status, known, text = kept.split(b" ", 2)
+    status_, known, text = kept.split(b" ", 2)
     if known.decode() != print_:
         raise Problem(
             422, "idempotency-key", "This Idempotency-Key was used for another body: take a new one."
         )
-    return answer(json.loads(zlib.decompress(text)), int(status), {"Idempotent-Replayed": "true"})
+    headers, status = {"Idempotent-Replayed": "true"}, int(status_)
+    return Answer(zlib.decompress(text), status, headers, JSON if status < 400 else PROBLEM)
 
 
 def _checked_key(key: str) -> str:

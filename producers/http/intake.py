@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Final, TypeVar
 
 from producers.http.appender import Appender
@@ -12,6 +15,9 @@ from producers.http.problem import Problem, unavailable
 from producers.sink import EventSink
 from sitemap_store.errors import Refused, Unavailable
 
+log = logging.getLogger(__name__)
+
+THREADS: Final = 4
 FRESH_S: Final = 0.5
 """How long what was asked of Redis' clock and backlog holds."""
 AGAIN_S: Final = 0.2
@@ -29,6 +35,9 @@ class Intake:
         """Append events: they are in Redis when the future that it gives is done. It raises Problem (503)."""
         self._max_unfolded = max_unfolded
         self._patience = patience
+        self._threads = ThreadPoolExecutor(THREADS, "state")
+        self._syncs = ThreadPoolExecutor(THREADS, "sync")
+        """For what may take long: it must not keep short questions waiting."""
         self._looking: asyncio.Task[None] | None = None
         self._offset = 0.0
         self._unfolded = 0
@@ -54,9 +63,14 @@ class Intake:
 
     async def run(self, work: Callable[[], Answer], *, patience: float | None = None) -> Answer:
         """Do a piece of work with Redis in a thread; `patience` in seconds, when it may take long."""
-        task = asyncio.ensure_future(asyncio.to_thread(work))
-        task.add_done_callback(_seen)
-        return await self._patiently(asyncio.shield(task), patience)
+        threads = self._threads if patience is None else self._syncs
+        begun = threads.submit(copy_context().run, work)
+        # Given up, what has not begun never will: no pile is left for the Redis that comes back.
+        return await self._patiently(asyncio.wrap_future(begun), patience)
+
+    def run_later(self, work: Callable[[], object]) -> None:
+        """Do a piece of work with Redis that no request waits for."""
+        self._threads.submit(copy_context().run, work).add_done_callback(_ended)
 
     async def reject(self, refused: Sequence[Refused], source: str | None) -> None:
         """Count and keep refusals for `sitemapd rejected`."""
@@ -78,9 +92,15 @@ class Intake:
         def ask() -> tuple[int, int]:
             return store.now(), store.unfolded()
 
-        now, self._unfolded = await asyncio.to_thread(ask)
+        now, self._unfolded = await asyncio.wrap_future(self._threads.submit(ask))
         self._offset = now - time.time() * 1000
         self._looked = time.monotonic()
+
+
+def _ended(work: Future[object]) -> None:
+    error = None if work.cancelled() else work.exception()
+    if error is not None:
+        log.warning("%s", error, extra={"action": "http_late"})
 
 
 def _seen(task: asyncio.Task[Answer]) -> None:

@@ -25,6 +25,8 @@ EVENTS_MAX: Final = 10_000
 ANY: Final = "*"
 """In `when`: whatever it is, if it is there."""
 
+_PATH: Final = ":path"
+_ENCODED_DOT: Final = re.compile("%2e", re.IGNORECASE)
 _REFERENCE: Final = re.compile(r"\{([^{}]*)\}")
 
 
@@ -34,6 +36,8 @@ class Reference(NamedTuple):
     where: str
     path: Pointer
     text: str
+    is_path: bool = False
+    """Whether its value may be several segments of a path: `{/slug:path}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,10 @@ class Rule:
     """How a part of a payload becomes events."""
 
     op: str
-    loc: Template
+    loc: Template | None
+    """None: a delete of all that the key has."""
+    key: Template | None = None
+    """What the sender calls the thing that the URL is of, whatever URL that has."""
     when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """JSON Pointer, or name of a header → the values that it may have."""
     each: Pointer = ()
@@ -83,7 +90,8 @@ def items(
 ) -> list[dict[str, Any] | Refused]:
     """The wire events of a payload, or refusals where something that a URL needs is missing.
 
-    A `loc` that begins with / is on the host of `base`. At most EVENTS_MAX and one more are made.
+    A `loc` that begins with / is on the host of `base`. An event of a rule with a key has it as `key`, and
+    one that deletes whatever the key has has no `loc`. At most EVENTS_MAX and one more are made.
     """
     found: list[tuple[int, int, tuple[int, ...], dict[str, Any] | Refused]] = []
     for number, rule in enumerate(rules):
@@ -117,11 +125,14 @@ def _holds(rule: Rule, payload: Any, headers: Mapping[str, str]) -> bool:
 
 
 def _event(rule: Rule, scope: _Scope, base: str) -> dict[str, Any] | Refused:
+    event: dict[str, Any] = {"op": rule.op}
     try:
-        loc = _fill(rule.loc, scope, encode=True)
+        if rule.key is not None:
+            event["key"] = _fill(rule.key, scope, encode=False)
+        if rule.loc is not None:
+            event["loc"] = _at(base, _fill(rule.loc, scope, encode=True))
     except Refused as refused:
         return refused
-    event: dict[str, Any] = {"op": rule.op, "loc": urljoin(base, loc) if loc.startswith("/") else loc}
     for name, template in rule.others.items():
         if rule.op != "delete" or name == "at":
             try:
@@ -136,9 +147,20 @@ def _fill(template: Template, scope: _Scope, *, encode: bool) -> str:
     if not encode or len(parts) == 1:
         return "".join(parts)
     return "".join(
-        text if isinstance(part, str) else quote(text, safe="/", errors="surrogatepass")
+        text
+        if isinstance(part, str)
+        else quote(text, safe="/" if part.is_path else "", errors="surrogatepass")
         for part, text in zip(template.parts, parts, strict=True)
     )
+
+
+def _at(base: str, loc: str) -> str:
+    """A filled template as a URL. Raises Refused (rule "mapping") where a segment leads elsewhere."""
+    path = re.split(r"[?#]", loc, maxsplit=1)[0]
+    if any(_ENCODED_DOT.sub(".", segment) in (".", "..") for segment in re.split(r"[/\\]", path)):
+        detail = "The URL would have . or .. as a segment of its path, which leads to another page."
+        raise Refused(loc=loc, rule="mapping", detail=detail)
+    return urljoin(base, loc) if loc.startswith("/") else loc
 
 
 def _value(reference: Reference, scope: _Scope) -> str:
@@ -155,7 +177,13 @@ def _value(reference: Reference, scope: _Scope) -> str:
     raise Refused(loc="", rule="mapping", detail=detail)
 
 
-def _reference(text: str) -> Reference:
+def _reference(whole: str) -> Reference:
+    text = whole.removesuffix(_PATH)
+    found = _bare_reference(text)
+    return found._replace(text=whole, is_path=text != whole)
+
+
+def _bare_reference(text: str) -> Reference:
     if text.isdecimal() and text.isascii() and 1 <= int(text) <= 99:
         return Reference("group", (text,), text)
     if text == "." or text.startswith("./"):

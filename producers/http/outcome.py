@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from producers.http.answer import Answer, answer
+from producers.http.answer import Answer, answer, stated
 from sitemap_store.errors import Refused
 
 SHOWN: Final = 1000
@@ -55,6 +55,12 @@ class Outcome:
 
     def answer(self) -> Answer:
         """The answer."""
+        if self.status != 202:
+            said = (
+                f"All {self.refusals} events were refused." if self.refusals > 1 else "The event was refused."
+            )
+            rule = self.refused[0]["rule"] if self.refusals == 1 else "events"
+            return stated(self.status, rule, said, more=self.body())
         if self.refusals or self.warnings:
             return answer(self.body(), self.status)
         return Answer(b'{"accepted":%d,"refused":[]}\n' % self.accepted, 202)

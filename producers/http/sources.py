@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from producers.http.events import speaks_for
 from producers.http.intake import Intake
 from producers.http.outcome import Outcome
 from producers.http.problem import Problem
-from producers.http.splitter import Batch, splitter
+from producers.http.splitter import NDJSON, Batch, splitter
 from producers.sync import Desired, TooManyDeletes
 from sitemap_store.errors import Refused
 from sitemap_store.events import Event
@@ -32,7 +33,8 @@ LONGEST_S: Final = 3600.0
 class Sources:
     """The syncs of one site: one at a time for each source."""
 
-    def __init__(self) -> None:
+    def __init__(self, owners: Mapping[str, str]) -> None:
+        self._owners = owners
         self._busy: set[str] = set()
 
     async def put(
@@ -41,8 +43,13 @@ class Sources:
         """Sync a source with the list in the body. Raises Problem."""
         arrived = time.monotonic()
         speaks_for(token, source)
+        if source in self._owners:
+            detail = (
+                f"The source {source} is that of {self._owners[source]}: send the list under another name."
+            )
+            raise Problem(409, "owner", detail)
         accept = _flag(request, "accept_deletes")
-        split = splitter(request.headers.get("content-type"), lines_only=True)
+        split = splitter(request.headers.get("content-type"), only=NDJSON[0])
         if source in self._busy:
             detail = f"Another sync of the source {source} is under way."
             raise Problem(409, "busy", detail, headers={"Retry-After": "5"})
@@ -55,11 +62,14 @@ class Sources:
             desired = await asyncio.to_thread(Desired)
             site, outcome = intake.sink.store.site, Outcome()
             async for batch in batches(body.pieces(caps.sync), split):
-                refused = await intake.run(partial(_take, desired, batch, site, source, began))
+                refused = await intake.run(
+                    partial(_take, desired, batch, site, source, began), patience=LONGEST_S
+                )
                 for line, error in refused:
                     outcome.refuse(line, error)
                 if refused:
                     await intake.reject([error for _, error in refused], source)
+            await intake.run(intake.sink.store.now)  # comparing may take long: first see that Redis answers
             apply = partial(desired.apply, intake.sink, source, at=began, accept_deletes=accept)
             synced = await intake.run(apply, patience=LONGEST_S)
         except TooManyDeletes as error:

@@ -35,17 +35,16 @@ class Splitter(Protocol):
         """What is left at the end."""
 
 
-def splitter(content_type: str | None, *, lines_only: bool = False) -> Splitter:
+def splitter(content_type: str | None, *, only: str | None = None) -> Splitter:
     """The splitter for a Content-Type. Raises Problem (415)."""
     kind, charset = _kind(content_type or "")
     if charset not in ("utf-8", "utf8", "us-ascii"):
         raise Problem(415, "charset", "JSON is UTF-8: send it so, and say no other charset.")
-    if kind in NDJSON:
+    if kind in NDJSON and only != JSON:
         return NdjsonSplitter()
-    if kind == JSON and not lines_only:
+    if (kind == JSON or kind.endswith("+json")) and only in (None, JSON):
         return JsonSplitter()
-    known = NDJSON[0] if lines_only else f"{JSON} or {NDJSON[0]}"
-    raise Problem(415, "content-type", f"The Content-Type must be {known}.")
+    raise Problem(415, "content-type", f"The Content-Type must be {only or f'{JSON} or {NDJSON[0]}'}.")
 
 
 @lru_cache(64)

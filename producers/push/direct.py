@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from producers.push.transport import NotNow, Rejected
 from producers.sink import EventSink
@@ -31,10 +32,12 @@ class Direct:
         self._sink: EventSink | None = None
         self._looked = 0.0
 
-    def send(self, events: Sequence[dict[str, Any]], key: str) -> list[Rejected]:
+    def send(self, events: Sequence[str], key: str) -> list[Rejected]:
         """Deliver a batch. Raises NotNow."""
         try:
-            outcome = self._opened().push(events, source=self._source, bulk=len(events) > BULK)
+            outcome = self._opened().push(
+                [json.loads(event) for event in events], source=self._source, bulk=len(events) > BULK
+            )
         except Unavailable as error:
             raise NotNow(str(error)) from error
         return [

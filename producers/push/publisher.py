@@ -5,24 +5,33 @@
 2. A batch is tried until it is delivered, with the same idempotency key each time, and pauses that grow.
    Later events wait behind it: their order stays.
 3. `flush` and the end of a `with` block return when everything is stored, or raise Unavailable after
-   `timeout`. What was not delivered by then still is, as long as the process lives.
+   `timeout`. What was not delivered by then still is, as long as the process lives. After a `with` block
+   or `close` no event is taken any more, and the thread ends; a publisher that is forgotten unclosed
+   gives a ResourceWarning.
 4. Events that wait are lost when the process is killed. A sync of the source finds what is missing.
-5. After a fork the child begins with nothing; what waited stays the parent's.
+5. What an event holds is made into JSON at the call: dates, UUIDs, paths and decimals are converted, and for
+   anything else that is no JSON the call raises TypeError or ValueError.
+6. When the thread ends by an error of ours, every later call raises Unavailable and names it.
+7. After a fork the child begins with nothing; what waited stays the parent's.
 """
 
 from __future__ import annotations
 
 import atexit
+import json
 import logging
 import os
 import random
 import threading
 import time
 import uuid
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
+from decimal import Decimal
+from pathlib import PurePath
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -34,6 +43,8 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 30.0
+IDLE_S: Final = 2.0
+"""After which a thread that has nothing to deliver ends; the next event starts another."""
 _REDIS: Final = ("redis://", "rediss://", "unix://")
 
 
@@ -89,7 +100,7 @@ class Publisher:
         *,
         lastmod: str | date | None = None,
         changefreq: str | None = None,
-        priority: float | None = None,
+        priority: float | Decimal | None = None,
         at: str | datetime | None = None,
         ext: Mapping[str, Any] | None = None,
     ) -> None:
@@ -102,7 +113,7 @@ class Publisher:
         *,
         lastmod: str | date | None = None,
         changefreq: str | None = None,
-        priority: float | None = None,
+        priority: float | Decimal | None = None,
         at: str | datetime | None = None,
         ext: Mapping[str, Any] | None = None,
     ) -> None:
@@ -125,18 +136,21 @@ class Publisher:
                 self._run()
             self._changed.notify_all()
             while self._delivered < upto:
+                self._check()
                 if not self._changed.wait(deadline - time.monotonic()):
                     left = upto - self._delivered
                     raise Unavailable(what="sitemapd", detail=f"has not taken {left} events yet{self._why()}")
 
     def close(self, timeout: float | None = None) -> None:
         """Flush, then end the thread. Raises Unavailable as `flush` does; the rest is then lost."""
+        deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
         try:
             self.flush(timeout)
         finally:
             with self._changed:
-                self._closed = True
+                self._ending = self._closed = True
                 self._changed.notify_all()
+            self._join(deadline)
 
     def __enter__(self) -> Self:
         return self
@@ -144,14 +158,28 @@ class Publisher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        deadline = time.monotonic() + self._timeout
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
         self.flush()
+        self._join(deadline)
+
+    def __del__(self) -> None:
+        if not getattr(self, "_ending", True) and self._taken and self._pid == os.getpid():
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self, stacklevel=1)
 
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._changed = threading.Condition()
-        self._waiting: deque[dict[str, Any]] = deque()
+        self._waiting: deque[str] = deque()
+        """Events as JSON."""
         self._taken = self._delivered = self._hurry = 0
+        self._ending = False
+        """Whether no further event is taken; the thread ends when all are delivered."""
         self._closed = False
+        """Whether the thread ends at once."""
+        self._failure: BaseException | None = None
         self._problem: NotNow | None = None
         self._thread: threading.Thread | None = None
 
@@ -159,19 +187,21 @@ class Publisher:
         if not isinstance(loc, str):
             raise TypeError(f"loc is text, not {loc!r}")
         event: dict[str, Any] = {"op": op, "loc": loc}
-        event |= {name: _text(value) for name, value in fields.items() if value is not None}
+        event |= {name: value for name, value in fields.items() if value is not None}
+        line = _line(event)
         if self._pid != os.getpid():
             self._transport = self._connected()
             self._begin()
         deadline = time.monotonic() + self._timeout
         with self._changed:
-            if self._closed:
+            self._check()
+            if self._ending:
                 raise Unavailable(what="The publisher", detail="is closed")
             while len(self._waiting) >= self._queue_max:
                 if not self._changed.wait(deadline - time.monotonic()):
                     detail = f"is full: {len(self._waiting)} events wait{self._why()}"
                     raise Unavailable(what="The publisher's queue", detail=detail)
-            self._waiting.append(event)
+            self._waiting.append(line)
             self._taken += 1
             self._run()
             if len(self._waiting) in (1, self._batch):
@@ -182,30 +212,44 @@ class Publisher:
             self._thread = threading.Thread(target=self._deliver, name="sitemapd-push", daemon=True)
             self._thread.start()
 
+    def _check(self) -> None:
+        """See that the thread has not ended by an error. Raises Unavailable."""
+        if self._failure is not None:
+            raise Unavailable(what="The publisher", detail=f"has failed: {self._failure!r}")
+
+    def _join(self, deadline: float) -> None:
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(max(0.0, deadline - time.monotonic()))
+
     def _deliver(self) -> None:
         try:
             while batch := self._next():
                 self._try(batch, uuid.uuid4().hex)
-        finally:
-            # An error of `on_rejected` is the app's; the next event starts another thread.
+        except BaseException as error:
             with self._changed:
-                self._thread = None
-        self._transport.close()
+                self._failure, self._thread = error, None
+                self._changed.notify_all()
+            raise
 
-    def _next(self) -> list[dict[str, Any]]:
-        """The next batch, which stays in the queue until it is delivered; empty when it is over."""
+    def _next(self) -> list[str]:
+        """The next batch, which stays in the queue until it is delivered; none when the thread is to end."""
         with self._changed:
+            idle_until = time.monotonic() + IDLE_S
             while not self._waiting:
-                if self._closed:
+                left = idle_until - time.monotonic()
+                if self._ending or left <= 0:
+                    self._transport.close()
+                    self._thread = None
                     return []
-                self._changed.wait()
+                self._changed.wait(left)
             deadline = time.monotonic() + self._linger
-            while len(self._waiting) < self._batch and not self._closed and self._hurry <= self._delivered:
+            while len(self._waiting) < self._batch and not self._ending and self._hurry <= self._delivered:
                 if not self._changed.wait(deadline - time.monotonic()):
                     break
             return [self._waiting[place] for place in range(min(self._batch, len(self._waiting)))]
 
-    def _try(self, batch: list[dict[str, Any]], key: str) -> None:
+    def _try(self, batch: list[str], key: str) -> None:
         pause = FIRST_PAUSE_S
         while True:
             try:
@@ -222,8 +266,15 @@ class Publisher:
                 self._problem = None
                 self._changed.notify_all()
             for each in rejected:
-                self._on_rejected(each)
+                self._report(each)
             return
+
+    def _report(self, rejected: Rejected) -> None:
+        try:
+            self._on_rejected(rejected)
+        except Exception:
+            # It is the app's error: it stops no delivery.
+            log.exception("The app's on_rejected failed", extra={"action": "push_callback"})
 
     def _pause(self, error: NotNow, pause: float) -> bool:
         """Wait before the next try; False when the publisher was closed meanwhile."""
@@ -242,8 +293,29 @@ class Publisher:
         return f" ({self._problem})" if self._problem is not None else ""
 
 
-def _text(value: object) -> object:
-    return value.isoformat() if isinstance(value, date) else value
+def _line(event: Mapping[str, Any]) -> str:
+    """An event as JSON. Raises TypeError, ValueError."""
+    try:
+        return json.dumps(event, default=_plain, allow_nan=False)
+    except RecursionError:
+        raise ValueError(f"what is said of {event['loc']!r} nests too deep") from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"what is said of {event['loc']!r} can't be sent: {error}") from error
+
+
+def _plain(value: object) -> object:
+    """What JSON has no form for."""
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    if isinstance(value, PurePath):
+        return value.as_posix()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{value!r:.80} is a {type(value).__name__}, which has no form in JSON")
 
 
 def _log_rejected(rejected: Rejected) -> None:
@@ -258,6 +330,7 @@ def _log_rejected(rejected: Rejected) -> None:
 def _at_exit(reference: weakref.ref[Publisher]) -> None:
     publisher = reference()
     if publisher is not None:
+        publisher.__del__()
         try:
             publisher.close()
         except Unavailable as error:

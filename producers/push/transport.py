@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from sitemap_store.errors import SitemapdError
 
@@ -29,8 +29,8 @@ class NotNow(SitemapdError):
 class Transport(Protocol):
     """Carries batches. Used by one thread at a time."""
 
-    def send(self, events: Sequence[dict[str, Any]], key: str) -> list[Rejected]:
-        """Deliver a batch, or raise NotNow; `key` is the same each time that the batch is tried.
+    def send(self, events: Sequence[str], key: str) -> list[Rejected]:
+        """Deliver events in JSON, or raise NotNow; `key` is the same each time that they are tried.
 
         Every event is stored when it returns, apart from those that it returns.
         """

@@ -7,11 +7,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from producers.ndjson import Lines, more_waits, read_lines
+from producers.ndjson import Lines, more_waits, read_lines, urls_or_objects
 from sitemap_store.errors import Refused
 from sitemap_store.wire import OPS
 from sitemapd.cli import Context
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BULK = 200
 """Lines that come at once and are more than this are a bulk load: their shards wait to be full."""
+NO_OP = "The line has no op: write one, or use `sitemapd push add -`, which takes lines without."
 SHOWN = 100
 """How many refusals are printed one by one; `sitemapd rejected` has more."""
 
@@ -55,13 +56,14 @@ def push(
     """Push URL events: `push add URL…`, or `push -` to read NDJSON from standard input.
 
     A line of NDJSON is an object such as {"op":"add","loc":"https://…","lastmod":"2026-03-21"}.
+    `push add -` reads lines that have no op: plain URLs, or such objects without it.
     Exit code 1 when an event was refused; the others are accepted all the same.
     """
     more: Callable[[], bool] = bool
     if op == "-":
         if urls:
             raise click.UsageError("`push -` reads events from standard input and takes no URLs.")
-        lines, more = read_lines(sys.stdin.buffer), partial(more_waits, sys.stdin.buffer)
+        lines, more = _without_op(read_lines(sys.stdin.buffer)), partial(more_waits, sys.stdin.buffer)
     elif op in OPS:
         if not urls:
             raise click.UsageError(f"`push {op}` needs a URL.")
@@ -73,8 +75,14 @@ def push(
             "urgent": urgent or None,
         }
         given = {name: value for name, value in fields.items() if value is not None}
-        items = [{"op": op, "loc": url, **given} for url in urls]
-        lines = iter([Lines(range(1, len(urls) + 1), items)])
+        if "-" in urls:
+            if len(urls) > 1:
+                raise click.UsageError(f"`push {op} -` reads URLs from standard input and takes no others.")
+            lines = _with_op(read_lines(sys.stdin.buffer, urls_or_objects), op, given)
+            more = partial(more_waits, sys.stdin.buffer)
+        else:
+            items = [{"op": op, "loc": url, **given} for url in urls]
+            lines = iter([Lines(range(1, len(urls) + 1), items)])
     else:
         raise click.UsageError(f"{op!r} is none of add, update, delete, -.")
     refused = send(context, lines, more, source=source, as_json=as_json)
@@ -82,6 +90,45 @@ def push(
         await_published(context, wait)
     if refused:
         sys.exit(1)
+
+
+def _with_op(lines: Iterator[Lines], op: str, given: dict[str, Any]) -> Iterator[Lines]:
+    """Lines of URLs or objects as events of one op; `given` holds for what a line leaves out."""
+
+    def event(item: Any) -> Any:
+        if isinstance(item, str):
+            return {"op": op, "loc": item, **given}
+        if not isinstance(item, dict):
+            return item
+        if item.get("op", op) != op:
+            loc = item.get("loc")
+            detail = f"The line says op {item['op']!r:.20}: leave the op out, or use `sitemapd push -`."
+            return Refused(loc=loc if isinstance(loc, str) else "", rule="op", detail=detail)
+        return {**given, **item, "op": op}
+
+    for batch in lines:
+        yield Lines(batch.numbers, [event(item) for item in batch.items])
+
+
+def _without_op(lines: Iterator[Lines]) -> Iterator[Lines]:
+    """The lines; of those that have no op the first is refused with the way out, and the rest passed over."""
+    said = 0
+    for batch in lines:
+        lacking = {n for n, item in enumerate(batch.items) if type(item) is dict and "op" not in item}
+        if not lacking:
+            yield batch
+            continue
+        kept = [n for n in range(len(batch.items)) if n not in lacking]
+        if not said:
+            first = min(lacking)
+            loc = batch.items[first].get("loc")
+            batch.items[first] = Refused(loc=loc if isinstance(loc, str) else "", rule="op", detail=NO_OP)
+            kept = sorted([first, *kept])
+        said += len(lacking)
+        if kept:
+            yield Lines([batch.numbers[n] for n in kept], [batch.items[n] for n in kept])
+    if said > 1:
+        click.echo(f"{said - 1} more lines have no op either", err=True)
 
 
 def send(

@@ -93,8 +93,7 @@ def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, *
         supervisor,
         watchers,
     )
-    from sitemapd.serving import served
-    from sitemapd.web import Server
+    from sitemapd.serving import served, server
 
     relaying = relays(parts)
     check_relays(relaying)
@@ -107,7 +106,7 @@ def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, *
     rescan_on_hangup([*watching, *relaying])
     supervised = supervisor(parts, configs, as_json=context.log_json)
     file = _remember(parts.settings) if remember else None
-    web = Server(served(parts, lambda: health(parts, supervised, watching, relaying)), listener)
+    web = server(parts, served(parts, lambda: health(parts, supervised, watching, relaying)), listener)
     reporter = Reporter(parts, watching)
     relay_reporter = Reporter(parts, relaying, kind="relay")
     scrubbing = scrubbers(parts, configs)

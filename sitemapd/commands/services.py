@@ -81,15 +81,15 @@ def serve(context: Context, host: str, port: int) -> None:
     context.configure_logging()
     parts = context.parts
     from sitemapd.services import health, stop_on_signals
-    from sitemapd.serving import served
-    from sitemapd.web import Server, listen
+    from sitemapd.serving import served, server
+    from sitemapd.web import listen
 
     if not parts.sites:
         raise BadSetting(setting="sites", detail="no site is configured.")
     with listen(host, port) as listener:
-        server = Server(served(parts, lambda: health(parts, None, [])), listener)
+        web = server(parts, served(parts, lambda: health(parts, None, [])), listener)
         stop = stop_on_signals()
-        server.start()
-        log.info("Serving at %s", server.address, extra={"action": "serving"})
+        web.start()
+        log.info("Serving at %s", web.address, extra={"action": "serving"})
         stop.wait()
-        server.stop()
+        web.stop()

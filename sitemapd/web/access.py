@@ -15,7 +15,6 @@ import hmac
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
@@ -77,7 +76,7 @@ class Access:
             COOKIE,
             value,
             max_age=SESSION_S,
-            secure=request.url.scheme == "https",
+            secure="https" in (request.url.scheme, request.headers.get("x-forwarded-proto")),
             httponly=True,
             samesite="strict",
         )
@@ -94,14 +93,6 @@ class Access:
             for mac in macs
             if hmac.compare_digest(_mac(token.digest, ends).encode(), mac.encode())
         )
-
-
-def same_origin(request: Request) -> bool:
-    """Whether a browser's form was sent by a page of ours, as far as the browser tells."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        return False
-    origin = request.headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 
 
 def _mac(digest: bytes, ends: str) -> str:

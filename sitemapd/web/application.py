@@ -6,22 +6,24 @@ or file of the page's own is looked for among the published files.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata, resources
-from typing import Final
+from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from producers.http import Token
+from producers.http.answer import stated
 from sitemap_store.errors import SitemapdError
 from sitemap_store.output import Folder
 from sitemap_store.site import INDEX_NAME, Site
@@ -29,12 +31,13 @@ from sitemap_store.store import Store
 from sitemapd.web.access import Access
 from sitemapd.web.feed import Feed
 from sitemapd.web.files import CACHE, HEADERS, Files, missing
+from sitemapd.web.front import Front, Network
 from sitemapd.web.metrics import StateCollector
 from sitemapd.web.page import FORM_MAX, SECURITY, Page
-from sitemapd.web.shortcut import Shortcut
-from sitemapd.web.views import Views
+from sitemapd.web.views import Calls, Views
 
-API: Final = "/v1/"
+FORM_S: Final = 10.0
+"""Seconds that a login form may take to come."""
 ASSETS: Final = {"style.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 Health = Callable[[], tuple[bool, Mapping[str, object]]]
@@ -52,33 +55,49 @@ class ServedSite:
     indexnow_key: str | None = None
 
 
-def application(
-    sites: Mapping[str, ServedSite], health: Health, *, api: Sequence[BaseRoute] = ()
-) -> Starlette:
-    """The application; `api` are the push API's routes. There must be a site.
+async def no_api(scope: Scope, receive: Receive, send: Send) -> None:
+    """Stands for the push API where there is no Redis: 503."""
+    detail = "There is no Redis: set redis_url, or start `sitemapd run`, and start this server again."
+    await stated(503, "unavailable", detail, {"Retry-After": "30"}).send(send)
 
-    `/healthz` answers 200 once everything is ready and 503 before, with what it waits for.
+
+def application(
+    sites: Mapping[str, ServedSite],
+    health: Health,
+    *,
+    api: ASGIApp = no_api,
+    proxies: Sequence[Network] = (),
+) -> Application:
+    """The application; `api` is the push API. There must be a site.
+
+    `/livez` answers 200 as long as the process serves. `/healthz` answers 200 once everything is ready
+    and 503 before, with what it waits for.
     """
     closing = threading.Event()
     served = _Served(sites, health, closing)
     app = Starlette(
         routes=[
+            Route("/livez", served.livez),
             Route("/healthz", served.healthz),
             Route("/metrics", served.metrics),
             Route("/login", served.login_form, methods=["GET"]),
             Route("/login", served.login, methods=["POST"]),
             Route("/logout", served.logout, methods=["POST"]),
-            *api,
             Route("/sites/{site}/feed", served.feed),
             Route("/", served.home),
             Route("/{name}", served.top),
             Route("/{site}/{name}", served.below),
         ],
-        middleware=[Middleware(Shortcut, routes=api, prefix=API)],
     )
     app.router.redirect_slashes = False  # a file's name has one spelling
-    app.state.closing = closing
-    return app
+    return Application(Front(app, api, proxies=proxies), closing)
+
+
+class Application(NamedTuple):
+    """What a server runs, and the flag that ends its live feeds."""
+
+    asgi: ASGIApp
+    closing: threading.Event
 
 
 class _Served:
@@ -89,28 +108,45 @@ class _Served:
         self._access = Access({name: each.tokens for name, each in sites.items()})
         self._views = Views(lambda: {name: each.store() for name, each in sites.items()})
         self._page = Page(self._views, self._access, metadata.version("sitemapd"))
-        self._feed = Feed(self._views, self._access, closing)
+        self._calls = Calls()
+        self._feed = Feed(self._views, self._calls, self._access, closing)
         folder = resources.files("sitemapd.web").joinpath("static")
         self._assets = {name: folder.joinpath(name).read_bytes() for name in ASSETS}
 
-    def healthz(self, request: Request) -> Response:
-        ready, detail = self._health()
+    async def livez(self, request: Request) -> Response:
+        return JSONResponse({"live": True}, headers=HEADERS)
+
+    async def healthz(self, request: Request) -> Response:
+        try:
+            ready, detail = await self._calls.run(self._health)
+        except SitemapdError:
+            ready, detail = False, {"waiting_for": ["redis"]}
         return JSONResponse({"ready": ready, **detail}, status_code=200 if ready else 503, headers=HEADERS)
 
-    def metrics(self, request: Request) -> Response:
+    async def metrics(self, request: Request) -> Response:
         sites = self._access.sites(request)
         if not sites:
             headers = {**HEADERS, "WWW-Authenticate": 'Bearer realm="sitemapd"'}
             return PlainTextResponse("A token is needed.\n", 401, headers=headers)
-        registry = CollectorRegistry()
-        registry.register(StateCollector(self._views, sites))
         encode, kind = choose_encoder(request.headers.get("accept", ""))
         headers = {**HEADERS, "Content-Type": kind, "Cache-Control": "no-store"}
-        return Response(encode(registry), headers=headers)
 
-    def home(self, request: Request) -> Response:
+        def collected(views: Views | None) -> bytes:
+            registry = CollectorRegistry()
+            registry.register(StateCollector(views, sites))
+            return encode(registry)
+
+        try:
+            return Response(await self._calls.run(collected, self._views), headers=headers)
+        except SitemapdError:
+            return Response(collected(None), headers=headers)
+
+    async def home(self, request: Request) -> Response:
         if "text/html" in request.headers.get("accept", ""):
-            return self._page.home(request)
+            return await self._shown(self._page.home, request)
+        return await run_in_threadpool(self._addresses, request)
+
+    def _addresses(self, request: Request) -> Response:
         lines = []
         for name, files in self._files.items():
             prefix = f"{name}/" if len(self._files) > 1 else ""
@@ -126,10 +162,14 @@ class _Served:
 
     async def login(self, request: Request) -> Response:
         body = bytearray()
-        async for piece in request.stream():
-            body += piece
-            if len(body) > FORM_MAX:
-                return PlainTextResponse("That is no login form.\n", 413, headers=SECURITY)
+        try:
+            async with asyncio.timeout(FORM_S):
+                async for piece in request.stream():
+                    body += piece
+                    if len(body) > FORM_MAX:
+                        return PlainTextResponse("That is no login form.\n", 413, headers=SECURITY)
+        except TimeoutError:
+            return PlainTextResponse("The form came too slowly.\n", 408, headers=SECURITY)
         return await run_in_threadpool(self._page.login, request, bytes(body))
 
     def logout(self, request: Request) -> Response:
@@ -143,16 +183,23 @@ class _Served:
             return missing()
         return self._file(request, next(iter(self._sites)), request.path_params["name"])
 
-    def below(self, request: Request) -> Response:
+    async def below(self, request: Request) -> Response:
         site, name = request.path_params["site"], request.path_params["name"]
         if site == "static" and name in self._assets:
             headers = {**SECURITY, "Content-Type": ASSETS[name], "Cache-Control": "no-cache"}
             return Response(self._assets[name], headers=headers)
         if site in self._sites and len(self._sites) > 1 and "." in name:
-            return self._file(request, site, name)
+            return await run_in_threadpool(self._file, request, site, name)
         if site == "sites" and "." not in name:
-            return self._page.site(request, name)
+            return await self._shown(self._page.site, request, name)
         return missing()
+
+    async def _shown(self, page: Callable[..., Response], request: Request, *args: str) -> Response:
+        """A page, or the one that says so when Redis does not answer in time."""
+        try:
+            return await self._calls.run(page, request, *args)
+        except SitemapdError as error:
+            return self._page.away(request, error)
 
     def _file(self, request: Request, site: str, name: str) -> Response:
         files, key = self._files[site], self._sites[site].indexnow_key

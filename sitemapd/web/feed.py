@@ -15,7 +15,7 @@ from sitemap_store.errors import SitemapdError
 from sitemap_store.observed import Published, feed
 from sitemapd.web.access import Access
 from sitemapd.web.page import SECURITY, live
-from sitemapd.web.views import Views
+from sitemapd.web.views import Calls, Views
 
 PAUSE_S: Final = 1.0
 ALIVE_S: Final = 15.0
@@ -29,8 +29,9 @@ MOST: Final = 20
 class Feed:
     """The streams. They end when `closing` is set, and the browser comes back by itself."""
 
-    def __init__(self, views: Views, access: Access, closing: threading.Event) -> None:
+    def __init__(self, views: Views, calls: Calls, access: Access, closing: threading.Event) -> None:
         self._views = views
+        self._calls = calls
         self._access = access
         self._closing = closing
         self._readers = 0
@@ -54,7 +55,7 @@ class Feed:
             yield "retry: 3000\n\n"
             while not self._closing.is_set():
                 try:
-                    entries, numbers = await asyncio.to_thread(self._look, name, cursor)
+                    entries, numbers = await self._calls.run(self._look, name, cursor)
                 except SitemapdError:
                     entries, numbers = [], {}
                 said = ""

@@ -26,15 +26,19 @@ _PRODUCER = ("site", "source")
 
 
 class StateCollector(Collector):
-    """The metrics of some sites."""
+    """The metrics of some sites; without `views` Redis counts as away."""
 
-    def __init__(self, views: Views, sites: Iterable[str]) -> None:
+    def __init__(self, views: Views | None, sites: Iterable[str]) -> None:
         self._views = views
         self._sites = sorted(sites)
 
     def collect(self) -> Iterator[Metric]:
         """Read everything. With Redis away `sitemapd_redis_up` is 0, and nothing else is said."""
         up = GaugeMetricFamily("sitemapd_redis_up", "Whether the state's Redis answers.")
+        if self._views is None:
+            up.add_metric([], 0)
+            yield up
+            return
         try:
             views, server = [self._views.site(name) for name in self._sites], self._views.server()
         except SitemapdError:

@@ -11,9 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from producers.http.access import same_origin
 from sitemap_store.errors import Refused, SitemapdError
 from sitemapd.web import text
-from sitemapd.web.access import COOKIE, Access, same_origin
+from sitemapd.web.access import COOKIE, Access
 from sitemapd.web.views import View, Views
 
 SECURITY: Final = {
@@ -65,7 +66,7 @@ class Page:
             rows = [self._views.site(name) for name in sites]
             return self._html(request, "sites.html", views=rows, server=self._views.server())
         except SitemapdError as error:
-            return self._away(request, error)
+            return self.away(request, error)
 
     def site(self, request: Request, name: str) -> Response:
         """One site."""
@@ -127,7 +128,7 @@ class Page:
             view, server = self._views.site(name), self._views.server()
             found = self._look_up(request, name)
         except SitemapdError as error:
-            return self._away(request, error)
+            return self.away(request, error)
         return self._html(request, "site.html", view=view, server=server, home=home, **found)
 
     def _look_up(self, request: Request, name: str) -> dict[str, Any]:
@@ -140,7 +141,8 @@ class Page:
                 result["refusal"] = refused.detail
         return result
 
-    def _away(self, request: Request, error: SitemapdError) -> Response:
+    def away(self, request: Request, error: SitemapdError) -> Response:
+        """The page while Redis does not answer."""
         title = "Nothing can be said of the state now"
         said = f"{str(error).rstrip('.')}. Published files are served all the same; this page tries again."
         return self._html(request, "message.html", status=503, title=title, said=said, again=True)

@@ -1,8 +1,14 @@
-"""HTTP/1.1 as uvicorn speaks it, with an end to the wait for a request's headers and to their length.
+"""HTTP/1.1 as uvicorn speaks it, with bounds on headers, on slow clients and on the number of connections.
 
-uvicorn has two parsers: that of httptools (in the extra `fast`) is written in C and takes a small part of
-the time of h11's, which is always there. They answer alike, but for what no client asks: to httptools a
-method that nobody knows is no HTTP (400), to h11 it is a method that is not allowed (405).
+1. uvicorn has two parsers: that of httptools (in the extra `fast`) is written in C and takes a small part of
+   the time of h11's, which is always there. They answer alike, but for what no client asks: to httptools a
+   method that nobody knows is no HTTP (400), to h11 it is a method that is not allowed (405).
+2. A request's line and headers have `HEADER_MAX` bytes (431) and `HEADER_S` seconds.
+3. A client that reads nothing of its answer for `STALLED_S` seconds is cut off.
+4. When there are as many connections as may be, in all or from one address, a new one takes the place of an
+   old one of least use: one that idles, then one whose headers or body do not come, then one that does not
+   read. A request that goes on well is never cut off; only when all do is the new connection answered 503.
+5. Addresses that speak for many clients (this machine, `trusted_proxies`) have no bound of their own.
 """
 
 from __future__ import annotations
@@ -11,21 +17,46 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+import h11
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from sitemapd.web.front import HEADER_MAX
+
 HEADER_S: Final = 10.0
 """How long a client may take for a request's line and headers."""
-HEADER_MAX: Final = 64 * 1024
-"""Bytes of a request's line and headers that may come before their end does; h11 has the same bound."""
+STALLED_S: Final = 30.0
+SLOW_S: Final = 1.0
+"""A request of which nothing came or went for that long is a slow one."""
+_TOO_LONG: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n"
+    b"content-type: text/plain; charset=utf-8\r\ncontent-length: 26\r\n\r\nThe headers are too long.\n"
+)
+_FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 5\r\n"
+    b"content-type: text/plain; charset=utf-8\r\ncontent-length: 31\r\n\r\nToo many connections are open.\n"
+)
 
 Speaks = Callable[[Config, ServerState, dict[str, Any]], asyncio.Protocol]
+
+
+class H11(H11Protocol):
+    """h11, which answers 400 where headers are too long."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP."""
+        if self.conn.their_state is h11.ERROR and len(self.conn.trailing_data[0]) > HEADER_MAX:
+            self.transport.write(_TOO_LONG)
+            self.transport.close()
+        else:
+            super().send_400_response(msg)
+
 
 try:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 except ImportError:
-    SPEAKS: Speaks = H11Protocol
+    SPEAKS: Speaks = H11
 else:
 
     class Bounded(HttpToolsProtocol):
@@ -51,16 +82,60 @@ else:
                 return
             self._length += len(data)
             if self._length > HEADER_MAX and not self.transport.is_closing():
-                if _busy(self):  # an answer is on its way: these are the headers of the next request
-                    self.transport.close()
-                else:
-                    self.send_400_response("The headers are too long.")
+                if not _busy(self):  # else an answer is on its way, and these are the next request's
+                    self.transport.write(_TOO_LONG)
+                self.transport.close()
 
     SPEAKS = Bounded
 
 
+class Connections:
+    """The open connections: at most `most`, and `per_peer` from one address that is not `shared`."""
+
+    def __init__(self, most: int, per_peer: int, shared: Callable[[str], bool]) -> None:
+        self._most = most
+        self._per_peer = per_peer
+        self._shared = shared
+        self._open: dict[Patient, str] = {}
+        self._of_peer: dict[str, int] = {}
+
+    def admit(self, connection: Patient, peer: str) -> bool:
+        """Count a connection in, if need be in the place of another; False when there is no room."""
+        if not self._shared(peer) and self._of_peer.get(peer, 0) >= self._per_peer and not self._evict(peer):
+            return False
+        if len(self._open) >= self._most and not self._evict(None):
+            return False
+        self._open[connection] = peer
+        self._of_peer[peer] = self._of_peer.get(peer, 0) + 1
+        return True
+
+    def forget(self, connection: Patient) -> None:
+        """Count a connection out."""
+        peer = self._open.pop(connection, None)
+        if peer is not None:
+            self._of_peer[peer] -= 1
+            if not self._of_peer[peer]:
+                del self._of_peer[peer]
+
+    def _evict(self, peer: str | None) -> bool:
+        """Close the connection of least use, of one address or (None) of all."""
+        best: tuple[int, float] | None = None
+        victim: Patient | None = None
+        for connection, of in self._open.items():
+            if peer is not None and of != peer:
+                continue
+            use = connection.use()
+            if use is not None and (best is None or use < best):
+                best, victim = use, connection
+        if victim is None:
+            return False
+        self.forget(victim)
+        victim.cut()
+        return True
+
+
 class Patient(asyncio.Protocol):
-    """Ends connections whose request does not begin: uvicorn by itself waits for ever for headers."""
+    """One connection: uvicorn's protocol, with an end to its waiting."""
 
     def __init__(
         self,
@@ -68,41 +143,101 @@ class Patient(asyncio.Protocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        connections: Connections,
     ) -> None:
         self._inner = SPEAKS(config, server_state, app_state)
+        self._connections = connections
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._refused = False
         self._late: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        self._moved = self._loop.time()
+        """When something last came or was taken."""
+        self._unsent = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Give the first request its time."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+        name = transport.get_extra_info("peername")
+        if not self._connections.admit(self, str(name[0]) if name else ""):
+            self._refused = True
+            self._transport.write(_FULL)
+            self._transport.close()
+            return
         self._inner.connection_made(transport)
         self._watch(self._transport)
 
     def data_received(self, data: bytes) -> None:
         """Take what came, and stop the clock once a request's headers are complete."""
+        if self._refused:
+            return
+        self._moved = self._loop.time()
         self._inner.data_received(data)
         if self._transport is not None:
             self._watch(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
-        self._inner.connection_lost(exc)
+        """Stop the clocks."""
+        self._connections.forget(self)
+        if not self._refused:
+            self._inner.connection_lost(exc)
         self._transport = None
         self._unwatch()
+        self._unstall()
 
     def eof_received(self) -> bool | None:
         """Pass it on."""
-        return self._inner.eof_received()
+        return None if self._refused else self._inner.eof_received()
 
     def pause_writing(self) -> None:
-        """Pass it on."""
+        """The client does not read as fast as it is sent to."""
+        if self._refused:
+            return
         self._inner.pause_writing()
+        self._unstall()
+        self._look_at_buffer()
 
     def resume_writing(self) -> None:
-        """Pass it on."""
-        self._inner.resume_writing()
+        """It has caught up."""
+        self._moved = self._loop.time()
+        self._unstall()
+        if not self._refused:
+            self._inner.resume_writing()
+
+    def use(self) -> tuple[int, float] | None:
+        """How little a connection is of use, and since when; None for one whose request goes on well."""
+        if not _busy(self._inner):
+            return 0, self._moved
+        slow = self._loop.time() - self._moved > SLOW_S
+        if slow and _cycle(self._inner).more_body:
+            return 1, self._moved
+        if slow and self._stalled is not None and self._pending() >= self._unsent:
+            return 2, self._moved
+        return None
+
+    def cut(self) -> None:
+        """End the connection at once, to make room."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _pending(self) -> int:
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def _look_at_buffer(self) -> None:
+        """Cut off a client that took nothing since the last look, STALLED_S ago."""
+        pending = self._pending()
+        if self._stalled is not None and pending >= self._unsent:
+            self.cut()
+            return
+        self._unsent = pending
+        self._stalled = self._loop.call_later(STALLED_S, self._look_at_buffer)
+
+    def _unstall(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _watch(self, transport: asyncio.Transport) -> None:
         if _busy(self._inner) or transport.is_closing():
@@ -123,5 +258,10 @@ class Patient(asyncio.Protocol):
 
 def _busy(speaker: asyncio.Protocol) -> bool:
     """Whether a request is in hand."""
-    cycle = getattr(speaker, "cycle", None)
+    cycle = _cycle(speaker)
     return cycle is not None and not cycle.response_complete
+
+
+def _cycle(speaker: asyncio.Protocol) -> Any:
+    """uvicorn's request and response, which both of its protocols have; None before the first."""
+    return getattr(speaker, "cycle", None)

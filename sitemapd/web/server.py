@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import resource
 import socket
 import threading
-from typing import Literal
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, cast
 
 import uvicorn
-from starlette.applications import Starlette
 
+from producers.http.access import loopback
 from sitemap_store.errors import BadSetting
-from sitemapd.web.protocol import Patient
+from sitemapd.web.application import Application
+from sitemapd.web.front import HEADER_MAX
+from sitemapd.web.protocol import Connections, Patient
 
 LOOP: Literal["auto", "asyncio"] = "auto"
 """uvloop where it is installed (the extra `fast`), else asyncio's own."""
 IDLE_S = 5
-CONNECTIONS = 500
-"""Connections at a time; requests on further ones are answered 503 at once."""
+CONNECTIONS = 4000
+PER_PEER = 256
+_OTHER_FILES = 256
+"""File descriptors that are left for all that is no connection."""
 GRACE_S = 3
 
 
@@ -40,19 +48,32 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class Server:
-    """A uvicorn server in a thread of its own; `listener` (see `listen`) stays the caller's to close."""
+    """A uvicorn server in a thread of its own; `listener` (see `listen`) stays the caller's to close.
 
-    def __init__(self, app: Starlette, listener: socket.socket) -> None:
+    `connections` in all and `per_peer` of one address may be open; no bound for an address that is `shared`.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        listener: socket.socket,
+        *,
+        connections: int = CONNECTIONS,
+        per_peer: int = PER_PEER,
+        shared: Callable[[str], bool] = loopback,
+    ) -> None:
         self._socket = listener
         self._app = app
+        open_ = Connections(min(connections, _files() - _OTHER_FILES), per_peer, shared)
         config = uvicorn.Config(
-            app,
-            http=Patient,
+            app.asgi,
+            http=cast("type[asyncio.Protocol]", partial(Patient, connections=open_)),
             loop=LOOP,
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=CONNECTIONS,
+            proxy_headers=False,  # `Front` reads them, from the proxies that are named
+            h11_max_incomplete_event_size=HEADER_MAX,
             timeout_keep_alive=IDLE_S,
             timeout_graceful_shutdown=GRACE_S,
         )
@@ -68,11 +89,18 @@ class Server:
 
     def stop(self) -> None:
         """Finish the requests in hand, live feeds excepted, and end."""
-        closing: threading.Event | None = getattr(self._app.state, "closing", None)
-        if closing is not None:
-            closing.set()
+        self._app.closing.set()
         self._server.should_exit = True
         self._thread.join(GRACE_S + 2)
 
     def _run(self) -> None:
         self._server.run(sockets=[self._socket])
+
+
+def _files() -> int:
+    """Raise the number of files that the process may open as far as it may; returns it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY:
+        return soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard

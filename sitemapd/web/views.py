@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from sitemap_store.errors import Refused
+from sitemap_store.errors import Refused, Unavailable
 from sitemap_store.observed import (
     Lag,
     Minute,
@@ -28,6 +31,9 @@ from sitemapd.status import report
 from sitemapd.web.shapes import Plot, ShardMap, plot, shard_map
 
 FRESH_S = 1.0
+THREADS = 8
+PATIENCE_S = 1.5
+"""How long a page waits for Redis."""
 REFUSALS = 20
 SILENT_MS = 30_000
 """A watcher or relay that said nothing for that long has stopped without saying so."""
@@ -87,6 +93,22 @@ class _Kept(Generic[T]):
             if self.value is None or time.monotonic() - self.made >= FRESH_S:
                 self.value, self.made = self.make(), time.monotonic()
             return self.value
+
+
+class Calls:
+    """Runs what asks Redis in threads of its own: while Redis hangs, files are served all the same."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, "state")
+
+    async def run(self, work: Callable[..., T], *args: Any) -> T:
+        """Do a piece of work. Raises Unavailable after `PATIENCE_S`, and what the work raises."""
+        begun = self._threads.submit(copy_context().run, work, *args)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await asyncio.wrap_future(begun)
+        except TimeoutError as error:
+            raise Unavailable(what="Redis", detail="did not answer in time") from error
 
 
 class Views:

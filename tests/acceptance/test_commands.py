@@ -106,6 +106,41 @@ def test_lines_of_a_pipe_are_published_as_they_come(plain: Place) -> None:
         assert said.readline().startswith(b"line 3: : The line is not JSON")
 
 
+def test_lines_without_an_op_are_refused_once(plain: Place) -> None:
+    """However many they are, one refusal names the way out; lines with an op are accepted all the same."""
+    rows = [{"loc": f"{BASE}p{n}"} for n in range(5000)]
+    stdin = ndjson([add("a"), *rows, add("b")])
+    result = plain.command("push", "-", stdin=stdin)
+    assert (result.code, result.out) == (1, "accepted 2, refused 1\n")
+    refusal, more = sorted(result.err.splitlines(), reverse=True)
+    assert refusal.startswith(f"line 2: {BASE}p0: ")
+    assert "push add -" in refusal
+    assert more == "4999 more lines have no op either"
+
+
+def test_push_add_takes_urls_and_objects_from_standard_input(plain: Place) -> None:
+    """`push add -` takes plain URLs and objects without op, behind a byte order mark and with CRLF too."""
+    stdin = f'\ufeff{BASE}a\r\n\r\n{{"loc":"{BASE}b","priority":0.8}}\r\n{BASE}c'.encode()
+    result = plain.command("push", "add", "-", "--lastmod", "2026-03-21", stdin=stdin)
+    assert (result.code, result.out) == (0, "accepted 3, refused 0\n")
+    shown = [plain.ok("show", BASE + name, "--json").json for name in "abc"]
+    assert [row["lastmod"] for row in shown] == ["2026-03-21"] * 3
+    assert [row["priority"] for row in shown] == [None, "0.8", None]
+    gone = plain.command("push", "delete", "-", stdin=f"{BASE}a\n/x\n".encode() + ndjson([add("b")]))
+    assert (gone.code, gone.out) == (1, "accepted 1, refused 2\n")
+    assert "[not-absolute]" in gone.err
+    assert "[op]" in gone.err
+    mixed = plain.command("push", "add", "-", BASE, stdin=b"")
+    assert mixed.code == 2
+
+
+def test_a_byte_order_mark_costs_no_line(plain: Place) -> None:
+    """`push -` and `sync FILE` skip one before the first line, as Windows' editors write it."""
+    assert plain.ok("push", "-", stdin=b"\xef\xbb\xbf" + ndjson([add("a")])).out == "accepted 1, refused 0\n"
+    (plain.folder / "all.ndjson").write_bytes(b"\xef\xbb\xbf" + ndjson([{"loc": BASE + "z"}]))
+    assert plain.ok("sync", "all.ndjson", "--source", "cms", "--json").json["added"] == 1
+
+
 def test_bulk_push_refuses_line_by_line(plain: Place) -> None:
     """5,000 lines with bad ones among them: those are named by number, value and rule, the rest published."""
     lines = [json.dumps(add(f"p/{n}", lastmod="2026-03-21")).encode() for n in range(4990)]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import redis
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sitemap_store.site import Site
 from sitemapd.web import protocol, server
@@ -29,7 +28,7 @@ def parser(request: pytest.FixtureRequest) -> Iterator[str]:
     chosen: str = request.param
     with pytest.MonkeyPatch.context() as patch:
         if chosen == "h11":
-            patch.setattr(protocol, "SPEAKS", H11Protocol)
+            patch.setattr(protocol, "SPEAKS", protocol.H11)
             patch.setattr(server, "LOOP", "asyncio")
         else:
             require(find_spec("httptools"), "httptools is not installed: install the extra `fast`")

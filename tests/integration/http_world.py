@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import Any, Final
@@ -11,7 +12,7 @@ from typing import Any, Final
 import httpx
 from starlette.applications import Starlette
 
-from producers.http import ApiSite, Caps, Gate, Token, routes
+from producers.http import Api, ApiSite, Caps, Gate, Token
 from producers.http.access import digest_of, hash_of
 from producers.http.hooks import Webhook
 from producers.sink import EventSink
@@ -21,6 +22,8 @@ from sitemap_store.store import Store
 from sitemap_store.wake import Waker
 from sitemapd.status import report
 from sitemapd.web import Server, listen
+from sitemapd.web.application import Application
+from sitemapd.web.front import Front
 from tests.world import BASE, make_site
 
 NDJSON: Final = "application/x-ndjson"
@@ -55,6 +58,7 @@ class HttpWorld:
         webhooks: Mapping[str, Webhook] | None = None,
         caps: Caps | None = None,
         max_unfolded: int = 1_000_000,
+        owners: Mapping[str, str] | None = None,
         site: Site | None = None,
     ) -> None:
         self.redis = connect(redis_url, timeout=10.0)
@@ -66,20 +70,20 @@ class HttpWorld:
             tokens=tokens,
             webhooks=webhooks or {},
             max_unfolded=max_unfolded,
+            owners=owners or {},
         )
         gate = Gate({"shop": tokens, "other": (token("smd_" + "o" * 40, name="other"),)})
         other = ApiSite(
             sink=EventSink(Store(self.redis, make_site(name="other")), Waker(self.queue)),
             tokens=(token("smd_" + "o" * 40, name="other"),),
         )
-        app = Starlette(
-            routes=routes(
-                {"shop": shop, "other": other},
-                gate=gate,
-                status=lambda name: report(Store(self.redis, make_site(name=name))),
-                caps=caps,
-            )
+        api = Api(
+            {"shop": shop, "other": other},
+            gate=gate,
+            status=lambda name: report(Store(self.redis, make_site(name=name))),
+            caps=caps,
         )
+        app = Application(Front(Starlette(), api), threading.Event())
         self._listener = listen("127.0.0.1", 0)
         self.server = Server(app, self._listener)
         self.server.start()

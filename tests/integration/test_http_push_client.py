@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -71,17 +76,15 @@ def test_refused_events_are_told(world: HttpWorld, redis_url: str, caplog: pytes
     assert world.locs() == {"a"}
 
 
-def test_callback_that_fails_stops_nothing(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error in the app's callback is reported as a thread's, and later events are delivered."""
-    errors: list[object] = []
-    monkeypatch.setattr(threading, "excepthook", errors.append)
+def test_callback_that_fails_stops_nothing(world: HttpWorld, caplog: pytest.LogCaptureFixture) -> None:
+    """An error in the app's callback is logged with its traceback, and later events are delivered."""
 
     def fail(rejected: Rejected) -> None:
         raise RuntimeError(rejected.loc)
 
     app = Publisher(world.server.address, "shop", token=SECRET, timeout=20, on_rejected=fail)
     app.add("/x")
-    until(lambda: errors, what="the error is reported")
+    until(lambda: "RuntimeError: /x" in caplog.text, what="the error is logged")
     app.add(BASE + "a")
     app.close()
     assert world.locs() == {"a"}
@@ -209,3 +212,114 @@ def test_loc_must_be_text() -> None:
     loc: Any = None
     with pytest.raises(TypeError):
         app.add(loc)
+
+
+def test_values_of_an_app_are_converted(world: HttpWorld, app: Publisher) -> None:
+    """Decimals and dates are stored as what they mean."""
+    with app:
+        app.add(BASE + "a", priority=Decimal("0.7"), lastmod=datetime(2026, 3, 21, tzinfo=UTC))
+    found = world.store.find(BASE + "a")
+    assert found is not None
+    assert (found.entry.priority, found.entry.lastmod) == ("0.7", "2026-03-21T00:00:00+00:00")
+
+
+def test_values_inside_of_extensions_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """UUIDs, paths, dates, tuples and read-only mappings have a form in JSON, however deep they are."""
+    sent: list[str] = []
+
+    def send(events: list[str], key: str) -> list[Rejected]:
+        sent.extend(events)
+        return []
+
+    app = Publisher("http://127.0.0.1:9/", "shop")
+    monkeypatch.setattr(app._transport, "send", send)
+    images = (uuid.UUID(int=7), PurePosixPath("a/b.jpg"), MappingProxyType({"day": date(2026, 3, 21)}))
+    with app:
+        app.add(BASE + "a", ext=MappingProxyType({"images": images, "rating": Decimal("4.5")}))
+    assert json.loads(sent[0])["ext"] == {
+        "images": ["00000000-0000-0000-0000-000000000007", "a/b.jpg", {"day": "2026-03-21"}],
+        "rating": 4.5,
+    }
+
+
+CIRCLE: list[object] = []
+CIRCLE.append(CIRCLE)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (object(), TypeError),
+        (b"bytes", TypeError),
+        ({1, 2}, TypeError),
+        (float("nan"), ValueError),
+        (Decimal("Infinity"), ValueError),
+        (CIRCLE, ValueError),
+        ({(1, 2): 3}, TypeError),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_at_the_call(
+    world: HttpWorld, value: Any, error: type[Exception]
+) -> None:
+    """The caller gets the error, with the URL in it, and later events are delivered."""
+    with Publisher(world.server.address, "shop", token=SECRET, timeout=20) as app:
+        with pytest.raises(error, match=BASE + "bad"):
+            app.add(BASE + "bad", ext={"images": value})
+        app.add(BASE + "good")
+    assert world.locs() == {"good"}
+
+
+def test_a_thread_that_ended_says_so(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect that ends the delivering thread is the error of every later call: none waits for ever."""
+    monkeypatch.setattr(threading, "excepthook", print)
+    app = Publisher(world.server.address, "shop", token=SECRET, timeout=20)
+
+    def broken(*_: object) -> list[Rejected]:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(app._transport, "send", broken)
+    app.add(BASE + "a")
+    with pytest.raises(Unavailable, match="a defect"):
+        app.flush()
+    with pytest.raises(Unavailable, match="a defect"):
+        app.add(BASE + "b")
+    with pytest.raises(Unavailable, match="a defect"):
+        app.close()
+
+
+def delivering() -> int:
+    """How many threads deliver."""
+    return sum(thread.name == "sitemapd-push" for thread in threading.enumerate())
+
+
+def test_no_thread_is_left(world: HttpWorld) -> None:
+    """A `with` block and `close` end the thread, however often."""
+    for number in range(20):
+        with Publisher(world.server.address, "shop", token=SECRET, timeout=20) as app:
+            app.add(f"{BASE}p{number}")
+        with pytest.raises(Unavailable, match="closed"):
+            app.add(BASE + "late")
+    assert delivering() == 0
+    closed = Publisher(world.server.address, "shop", token=SECRET, timeout=20)
+    closed.add(BASE + "q")
+    closed.close()
+    closed.close()
+    assert delivering() == 0
+    assert len(world.locs()) == 21
+
+
+def test_a_publisher_that_is_forgotten_warns(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not closed is delivered, its idle thread ends, and a ResourceWarning tells the developer."""
+    monkeypatch.setattr("producers.push.publisher.IDLE_S", 0.05)
+    app = Publisher(world.server.address, "shop", token=SECRET, timeout=20)
+    app.add(BASE + "a")
+    app.flush()
+    until(lambda: delivering() == 0, within=10, what="the idle thread ends")
+    app.add(BASE + "b")
+    app.flush()
+    until(lambda: delivering() == 0, within=10, what="the next one ends too")
+    held = [app]
+    del app
+    with pytest.warns(ResourceWarning, match="was not closed"):
+        held.clear()  # the last reference
+    assert world.locs() == {"a", "b"}

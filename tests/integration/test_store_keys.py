@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from producers.http.keyed import KeyedUrls
 from producers.sink import EventSink
 from sitemap_store.entries import digest
 from sitemap_store.keys import KEYS, Key
@@ -98,6 +99,7 @@ def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]
         stream.settle()
     once = Once(world.store, "key")
     once.take()
+    KeyedUrls(world.store, "cms").write({"id": []}, {"id": [BASE + "z"]})
     note_producer(world.store, "watch:pages", {"state": "watching"})
     for partition in world.store.partitions:
         partition.configure()

@@ -12,7 +12,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from producers import ndjson
-from producers.ndjson import BLOCK, DEPTH_MAX, LINE_MAX, decode, decode_many, more_waits, read_lines
+from producers.ndjson import (
+    BLOCK,
+    DEPTH_MAX,
+    LINE_MAX,
+    decode,
+    decode_many,
+    more_waits,
+    read_lines,
+    urls_or_objects,
+)
 from sitemap_store.errors import Refused
 
 PLAIN = b'{"op":"add","loc":"https://example.com/a"}'
@@ -133,3 +142,22 @@ def test_more_waits_when_reading_would_not_block() -> None:
         assert not more_waits(stream)
         os.close(writer)
         assert more_waits(stream)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_a_byte_order_mark_is_skipped(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Before the first line, however the bytes come; within a text it is a character like any other."""
+    monkeypatch.setattr(ndjson, "BLOCK", size)
+    stream = io.BytesIO(b"\xef\xbb\xbf" + PLAIN + b"\n" + PLAIN)
+    items = [item for lines in read_lines(stream) for item in lines.items]
+    assert items == [json.loads(PLAIN)] * 2
+    alone = [item for lines in read_lines(io.BytesIO(b"\xef\xbb\xbf")) for item in lines.items]
+    assert alone == []
+
+
+def test_lines_may_be_urls_or_objects() -> None:
+    """For commands that say the op: each line is one or the other."""
+    raws = [b" https://example.com/a \r", b'{"loc":"https://example.com/b"}', b"\xff", b"{"]
+    url, item, *refused = urls_or_objects(raws)
+    assert (url, item) == ("https://example.com/a", {"loc": "https://example.com/b"})
+    assert [each.rule for each in refused] == ["json", "json"]

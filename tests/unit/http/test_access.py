@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from producers.http.access import LOCAL, Gate, Token, digest_of, hash_of, new_token
+from producers.http.access import LOCAL, PROXIED, Gate, Token, digest_of, hash_of, new_token
 from producers.http.problem import Problem
 
 CMS, OLD, DOCS = new_token(), new_token(), new_token()
@@ -20,7 +20,7 @@ def request(*, client: str = "203.0.113.9", host: str = "sitemaps.example.com", 
     """A request of that client."""
     pairs = [(b"host", host.encode())]
     pairs += [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
-    return Request({"type": "http", "headers": pairs, "client": (client, 5)})
+    return Request({"type": "http", "method": "POST", "headers": pairs, "client": (client, 5)})
 
 
 GATE = Gate(
@@ -105,6 +105,22 @@ def test_token_of_another_site_is_forbidden() -> None:
         ("127.0.0.1", "", {}, 403),
         ("127.0.0.1", "localhost", {"x_forwarded_for": "203.0.113.9"}, 403),
         ("127.0.0.1", "localhost", {"forwarded": "for=127.0.0.1"}, 403),
+        ("127.0.0.1", "localhost", {"x_forwarded_proto": "https"}, 403),
+        ("127.0.0.1", "localhost", {"x_forwarded_anything": ""}, 403),
+        ("127.0.0.1", "localhost", {"via": "1.1 cache"}, 403),
+        ("127.0.0.1", "[::1].evil.example", {}, 403),
+        ("127.0.0.1", "[::1]evil.example:80", {}, 403),
+        ("127.0.0.1", "localhost:80.evil.example", {}, 403),
+        ("127.0.0.1", "localhost", {"sec_fetch_site": "cross-site"}, 403),
+        ("127.0.0.1", "localhost", {"sec_fetch_site": "same-site"}, 403),
+        ("127.0.0.1", "localhost:8321", {"origin": "http://localhost:9000"}, 403),
+        ("127.0.0.1", "localhost:8321", {"origin": "null"}, 403),
+        (
+            "127.0.0.1",
+            "localhost:8321",
+            {"origin": "http://localhost:8321", "sec_fetch_site": "same-origin"},
+            0,
+        ),
         ("127.0.0.1", "localhost", {"x_real_ip": "127.0.0.1"}, 403),
     ],
 )
@@ -150,3 +166,18 @@ def test_settings_keep_a_hash_that_tells_nothing() -> None:
     for wrong in (CMS, "sha256:", "sha256:" + "0" * 63, "sha256:" + "g" * 64, "md5:" + "0" * 64):
         with pytest.raises(ValueError, match=r"hex|sha256"):
             digest_of(wrong)
+
+
+def test_a_proxy_that_says_nothing_is_no_local_client() -> None:
+    """nginx speaks HTTP/1.0 unless told otherwise, and a trusted proxy is known by its address."""
+    for shown in ({"http_version": "1.0"}, {PROXIED: True}):
+        asked = request(client="127.0.0.1", host="localhost")
+        asked.scope.update(shown)
+        assert status("open", asked) == 403
+
+
+def test_two_hosts_are_no_local_client() -> None:
+    """A request with two Host headers is nobody's that means well."""
+    asked = request(client="127.0.0.1", host="localhost")
+    asked.scope["headers"].append((b"host", b"evil.example"))
+    assert status("open", asked) == 403

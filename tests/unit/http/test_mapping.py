@@ -14,7 +14,7 @@ from producers.http.hooks import Webhook
 from producers.http.mapping import EVENTS_MAX, Rule, Template, items
 from producers.http.pointer import MISSING, each, follow, pointer
 from sitemap_store.errors import Refused
-from sitemapd.api import push_routes
+from sitemapd.api import push_api
 from sitemapd.build import build
 from sitemapd.settings import DEFAULT_FILE, load
 from tests import markdown
@@ -32,7 +32,7 @@ def example(tmp_path: Path, heading: str, site: str) -> tuple[Webhook, Any]:
     file = tmp_path / DEFAULT_FILE
     file.write_text(f'[sites.{site}]\nbase_url = "{BASE}"\noutput = "public"\n{toml}')
     parts = build(load(file, {"redis_url": "redis://127.0.0.1:1/"}))
-    assert push_routes(parts)
+    push_api(parts)
     ((name, settings),) = parts.settings.sites[site].webhooks.items()
     return _webhook(f"sites.{site}.webhooks.{name}", settings), json.loads(payload)
 
@@ -89,6 +89,18 @@ def test_github(tmp_path: Path) -> None:
     assert made(hook, payload, {"X-GitHub-Event": "ping"}) == []
 
 
+def test_keys(tmp_path: Path) -> None:
+    """A rule with a key names it in each event, and its delete needs no URL."""
+    hook, payload = example(tmp_path, "Keys", "news")
+    assert items(hook.rules, payload, {}, BASE) == [
+        {"op": "add", "key": "4f7e", "loc": BASE + "news/tea-is-back"}
+    ]
+    gone = {"type": "delete", "sys": {"id": "4f7e"}}
+    assert items(hook.rules, gone, {}, BASE) == [{"op": "delete", "key": "4f7e"}]
+    (without,) = items(hook.rules, {"type": "delete"}, {}, BASE)
+    assert isinstance(without, Refused)
+
+
 def rule(loc: str, **options: Any) -> Rule:
     """A rule that adds."""
     return Rule(op="add", loc=Template.parse(loc), **options)
@@ -105,7 +117,19 @@ def one(loc: str, payload: Any) -> str:
     [
         ("{/url}", {"url": "https://other.example/a b"}, "https://other.example/a b"),
         ("{/url}", {"url": "/a"}, BASE + "a"),
-        ("/p/{/slug}", {"slug": "a b/ü?x#y"}, BASE + "p/a%20b/%C3%BC%3Fx%23y"),
+        ("/p/{/slug}", {"slug": "a b/ü?x#y"}, BASE + "p/a%20b%2F%C3%BC%3Fx%23y"),
+        ("/p/{/slug:path}", {"slug": "a b/ü?x#y"}, BASE + "p/a%20b/%C3%BC%3Fx%23y"),
+        ("/p/{/slug:path}.html", {"slug": "a/b"}, BASE + "p/a/b.html"),
+        ("/p/{/slug}", {"slug": "a/../b"}, BASE + "p/a%2F..%2Fb"),
+        ("/p/{/slug}", {"slug": "..."}, BASE + "p/..."),
+        ("/p/{/slug}", {"slug": ".."}, "mapping"),
+        ("/p/{/slug}/", {"slug": "."}, "mapping"),
+        ("/p/{/slug:path}", {"slug": "../../"}, "mapping"),
+        ("/p/{/slug:path}", {"slug": "a/./b"}, "mapping"),
+        ("/p/{/a}{/a}/", {"a": "."}, "mapping"),
+        ("{/url}", {"url": "/a/%2e%2E/"}, "mapping"),
+        ("{/url}", {"url": "https://shop.example.com/a/../"}, "mapping"),
+        ("/p?of={/id}", {"id": "../x"}, BASE + "p?of=..%2Fx"),
         ("/p/{/id}", {"id": 7}, BASE + "p/7"),
         ("/p/{/a~1b/0}", {"a/b": ["x"]}, BASE + "p/x"),
         ("/p/{/slug}", {"slug": ""}, "mapping"),

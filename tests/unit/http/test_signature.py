@@ -25,7 +25,10 @@ def mac(message: bytes, algorithm: str = "sha256") -> bytes:
 def refused(signature: Signature, header: str | None, body: bytes = BODY, now: float = NOW) -> bool:
     """Whether a signature is turned away."""
     try:
-        signature.check(header, body, now)
+        checking = signature.begin(header, now)
+        checking.update(body[:7])
+        checking.update(body[7:])
+        checking.finish()
     except Problem as problem:
         assert problem.status == 401
         assert SECRET.decode() not in problem.detail
@@ -95,3 +98,41 @@ def test_any_of_several_signatures(count: int) -> None:
     """A header with several signatures is taken when one of them fits."""
     several = ["0" * 64] * (count - 1) + [mac(BODY).hex()]
     assert not refused(GITHUB, ",".join(f"sha256={each}" for each in several))
+
+
+def test_only_eight_signatures_are_looked_at() -> None:
+    """The right one in eighth place is taken, in ninth refused: what a stranger sends has a bound."""
+    for place, expected in ((8, False), (9, True)):
+        several = ["0" * 64] * (place - 1) + [mac(BODY).hex()]
+        assert refused(GITHUB, ",".join(several)) is expected, place
+
+
+def test_the_body_is_digested_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many signatures a header has, and times beside them, each secret's digest is computed once."""
+    began: list[bytes] = []
+    real = hmac.new
+
+    def counted(key: bytes, message: bytes, algorithm: str) -> hmac.HMAC:
+        began.append(key)
+        return real(key, message, algorithm)
+
+    monkeypatch.setattr(hmac, "new", counted)
+    moment = int(NOW)
+    header = ", ".join(f"sha256={'0' * 64}, t={moment + n}" for n in range(8))
+    checking = GHOST.begin(header, NOW)
+    checking.update(BODY)
+    with pytest.raises(Problem):
+        checking.finish()
+    assert began == [SECRET]
+
+
+@pytest.mark.parametrize("time", ["", "9" * 400, "12x", "\N{ARABIC-INDIC DIGIT ONE}"])
+def test_a_time_that_is_none_is_refused(time: str) -> None:
+    """A pattern of the settings may let anything through as the time: it is no error of ours."""
+    loose = Signature(
+        secrets=(SECRET,),
+        header="X",
+        pattern=re.compile(r"(?P<signature>[0-9a-f]{64}),t=(?P<time>.*)"),
+        signed="{time}.{body}",
+    )
+    assert refused(loose, f"{mac(time.encode() + b'.' + BODY).hex()},t={time}")
