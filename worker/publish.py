@@ -161,6 +161,22 @@ class SitePublisher:
                 self._fault("claimed")
                 works.append(Work(claim))
         self._check_config(part)
+        try:
+            return self._steps(part, works)
+        except SitemapdError:
+            raise
+        except Exception as error:
+            names = ", ".join(str(work.claim.id) for work in works)
+            log.exception("Shards %s can't be rewritten", names, extra={"action": "render_failed"})
+            if len(works) == 1:
+                self._fail(part, works[0], error)
+                return []
+            for work in works:
+                part.postpone(str(work.claim.id), self.worker, work.claim.lease, 0)
+        # One of them is at fault: each for itself, so that the others go on.
+        return [wake for work in works for wake in self._rewrite(partition, [work.claim.id])]
+
+    def _steps(self, part: Partition, works: Sequence[Work]) -> list[Wake]:
         works = self._commit(part, self._each(part, works, self._fold))
         works = self._each(part, works, partial(self._put, part))
         if any(work.put for work in works):

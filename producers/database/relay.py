@@ -25,9 +25,9 @@ from sitemap_store.errors import RedisUnavailable, SitemapdError
 log = logging.getLogger(__name__)
 
 PAUSES: Final = (0.2, 15.0)
-REDIS_PAUSE: Final = 2.0
-"""The longest before Redis is asked again."""
 """The first and the longest pause, in seconds, before what failed is tried again."""
+REDIS_PAUSE: Final = 2.0
+"""The longest, in seconds, before Redis is asked again."""
 STANDBY: Final = 1.0
 """Seconds between two tries to become the one that leads."""
 

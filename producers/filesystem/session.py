@@ -48,9 +48,9 @@ ASK_STATE: Final = 5.0
 BATCH: Final = 5000
 """Paths that are looked at in one go."""
 PAUSES: Final = (0.2, 30.0)
-REDIS_PAUSE: Final = 2.0
-"""The longest before Redis is asked again."""
 """The first and the longest pause, in seconds, before what failed is tried again."""
+REDIS_PAUSE: Final = 2.0
+"""The longest, in seconds, before Redis is asked again."""
 HELD_RESCAN: Final = 60.0
 """Seconds between two scans while deletes are held back."""
 LIMIT_RETRY: Final = 600.0

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import redis
 
 from sitemap_store.render import Style
 from sitemap_store.site import Site
 from sitemap_store.snapshot import Snapshot
-from sitemap_store.state import FAILURES
+from sitemap_store.state import FAILURES, Claim
 from tests.integration.store_world import (
     add,
     consistent,
@@ -82,6 +83,34 @@ def test_a_record_that_cannot_be_rendered_stops_its_shard_alone(
     push(world, update("b", priority="0.9"))
     settled(world, "a", "b", "c", "d")
     assert fields(world, "aside") == {}
+    consistent(world)
+
+
+@pytest.mark.parametrize("step", ["commit_each", "published_each"])
+def test_a_shard_that_redis_does_not_take_stops_itself_alone(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """A script that fails for one of the shards of a job: no lease stays, and the others are published."""
+    world = make_world(make_site(shard_size=1))
+    part = world.store.partitions[0]
+    right = getattr(part, step)
+
+    def failing(works: list[tuple[Claim, object]], worker: str) -> object:
+        if any(claim.id == 2 for claim, _ in works):
+            raise redis.ResponseError("a script failed")
+        return right(works, worker)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(part, step, failing)
+        push(world, *map(add, "abc"))
+        for _ in range(FAILURES):
+            world.worker("w1").rewrite_shards(0, [1, 2, 3])
+            world.now += 5000
+        assert {loc.removeprefix(BASE) for loc in published(world.folder)} == {"a", "c"}
+        assert fields(world, "leases") == {}
+        assert fields(world, "aside").keys() == {"2"}
+    push(world, update("b", priority="0.5"))
+    settled(world, "a", "b", "c")
     consistent(world)
 
 
