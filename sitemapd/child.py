@@ -41,7 +41,7 @@ def spec(settings: Settings, configs: Configs, *, as_json: bool) -> bytes:
     return json.dumps(start).encode()
 
 
-class WorkerSite(SitePublisher):
+class PushingPublisher(SitePublisher):
     """What a worker does for a site: it rewrites, and takes in the events that apps enqueue."""
 
     def __init__(self, sink: EventSink, *args: Any, **options: Any) -> None:
@@ -57,7 +57,7 @@ class WorkerSite(SitePublisher):
 
 def publishers(
     parts: Parts, worker: str, fault: Callable[[str], None], configs: Configs
-) -> dict[str, WorkerSite]:
+) -> dict[str, PushingPublisher]:
     """What a worker works with, by site."""
 
     def partitions(site: str) -> tuple[Partition, ...]:
@@ -76,7 +76,7 @@ def publishers(
         return send
 
     return {
-        name: WorkerSite(
+        name: PushingPublisher(
             parts.publisher(name),
             site,
             partitions(name),

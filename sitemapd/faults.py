@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 
-from worker.publish import no_fault
+from worker.site import no_fault
 
 VARIABLE = "SITEMAPD_TEST_FAULT"
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}

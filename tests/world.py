@@ -18,8 +18,9 @@ from sitemap_store.site import Site
 from sitemap_store.state import Wake
 from sitemap_store.store import Store
 from sitemap_store.urls import UrlRules
-from worker.publish import SitePublisher, no_fault
+from worker.publish import SitePublisher
 from worker.scrub import Findings, Scrubber
+from worker.site import no_fault
 
 BASE = "https://example.com/"
 START = 1_790_000_000_000

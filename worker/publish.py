@@ -22,73 +22,31 @@ A little longer than most modules: the steps stand or fall by their order, so th
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
 
 from sitemap_store.compression import gzip_bytes
-from sitemap_store.errors import Refused, SitemapdError
+from sitemap_store.errors import SitemapdError
 from sitemap_store.events import count_events
 from sitemap_store.fold import fold_elements
 from sitemap_store.output import Put
-from sitemap_store.reader import Unreadable, read_index
-from sitemap_store.render import etag_of, index
-from sitemap_store.site import Site, index_file
-from sitemap_store.state import Commit, IndexClaim, Partition, Published, Wake, listed, snapshot_of
-from sitemap_store.w3c import instant_ms
-from worker.elements import Elements
+from sitemap_store.site import Site
+from sitemap_store.state import Commit, Partition, Published, Wake, snapshot_of
+from worker.index import IndexPublisher
 from worker.shard import blame, render_shard
+from worker.site import Output, WorkerSite, no_fault
 from worker.work import Work, tell
 
 log = logging.getLogger(__name__)
 
 TOGETHER = 8000
 """URLs that are rewritten together: what a worker holds in memory, and how long the first shard waits."""
-RETRY_MS = 3000
-"""How long a shard waits after the output could not be written."""
 NOT_LISTED_MS = 100
 """How long a split shard waits for the index to name its other part; the index rests a second at most."""
-INDEX_SHARE = 4
-"""An index file rests four times as long as its last rewrite took: at most a fifth of a worker."""
-INDEX_PAUSE_MAX_MS = 1000
-CLOCKS_APART_MS = 5 * 60_000
-"""A published lastmod that lies further ahead of Redis' clock was never ours."""
-
-
-class Output(Protocol):
-    """Where files are published. Raises Unavailable when it can't be used now."""
-
-    def put(self, name: str, data: bytes, worker: str) -> Put:
-        """Publish a file whole or not at all."""
-
-    def read(self, name: str) -> bytes | None:
-        """A published file's bytes; None when there is none."""
-
-    def signatures(self) -> Mapping[str, object] | None:
-        """The published files by their names; None when there is no folder."""
-
-    def sync(self) -> None:
-        """Have all that was put outlive a loss of power."""
-
-    def remove(self, name: str) -> None:
-        """Remove a published file."""
-
-    def marker(self) -> str | None:
-        """The id of the state that the published tree belongs to."""
-
-
-class WrongState(SitemapdError):
-    """The state in Redis is not the one that the published tree belongs to."""
 
 
 class NotListedYet(SitemapdError):
     """A split shard keeps its old file until an index names the file of the part that moved."""
-
-
-def no_fault(point: str) -> None:
-    """The fault-injection hook outside tests: does nothing."""
 
 
 class SitePublisher:
@@ -113,11 +71,9 @@ class SitePublisher:
         self.output = output
         self.worker = worker
         self._wake = wake
-        self._fault = fault
-        self._marker: str | None = None
-        self._elements = Elements(site)
+        self._at = WorkerSite(site, output, worker, fault)
+        self._indexes = IndexPublisher(self._at)
         self._together = max(1, TOGETHER // site.shard_size)
-        self._said_outdated = False
 
     def rewrite_shards(self, partition: int, shards: Sequence[int]) -> None:
         """Rewrite shards, some of them together, then the index files that list them.
@@ -139,6 +95,10 @@ class SitePublisher:
         if later:
             self._wake(Wake(partition, tuple(dict.fromkeys(later))))
 
+    def publish_index(self, partition: int, number: int) -> Wake | None:
+        """Render and publish one index file; as `rewrite_shard`, for an index file."""
+        return self._indexes.publish(self.partitions[partition], number)
+
     def rewrite_index(self, partition: int, number: int) -> None:
         """Rewrite one index file, and wake the shards whose files may be removed now."""
         wake = self.publish_index(partition, number)
@@ -158,9 +118,9 @@ class SitePublisher:
         works: list[Work] = []
         for claim in part.claim_each(shards, self.worker):
             if claim is not None:
-                self._fault("claimed")
+                self._at.fault("claimed")
                 works.append(Work(claim))
-        self._check_config(part)
+        self._at.check_config(part)
         try:
             return self._steps(part, works)
         except SitemapdError:
@@ -207,7 +167,7 @@ class SitePublisher:
 
     def _fold(self, work: Work) -> None:
         claim = work.claim
-        self._check_state(claim.state_id)
+        self._at.check_state(claim.state_id)
         before = snapshot_of(claim)
         folded = fold_elements(before, claim.log, claim.now)
         rendered = render_shard(self.site, claim.section, folded.snapshot)
@@ -239,7 +199,7 @@ class SitePublisher:
                 )
                 continue
             work.split = committed.split
-            self._fault("committed")
+            self._at.fault("committed")
             passed.append(work)
         return passed
 
@@ -262,7 +222,7 @@ class SitePublisher:
             # A worker that died or came late may have left it there, and nobody else knows of it.
             self.output.remove(self.site.shard_file(claim.section, claim.number))
         work.file = Published(file, rendered.etag, put, size, work.events)
-        self._fault("renamed")
+        self._at.fault("renamed")
 
     def _put_split(self, part: Partition, work: Work, shard: int) -> None:
         # The new shard's file first: a URL may be listed twice for a moment, and never nowhere.
@@ -286,148 +246,16 @@ class SitePublisher:
         wakes = []
         found = part.published_each([(work.claim, work.file) for work in works], self.worker)
         for work, (ok, wake) in zip(works, found, strict=True):
-            self._fault("published")
+            self._at.fault("published")
             tell(work, self.site.name, ok=ok)
             wakes.append(Wake(part.number, (*work.woken, *wake.members)))
         return wakes
 
-    def publish_index(self, partition: int, number: int) -> Wake | None:
-        """Render and publish one index file; as `rewrite_shard`, for an index file."""
-        part = self.partitions[partition]
-        claim = part.claim_index(number, self.worker)
-        self._check_config(part)
-        if claim is None:
-            return None
-        started = time.monotonic()
-        self._fault("index_claimed")
-        name = index_file((number - 1) * self.site.partitions + partition + 1)
-        try:
-            self._check_state(claim.state_id)
-            if self._catch_up(part, claim, name):
-                return None
-            body = index(self._elements.of((partition, number), claim.listing.values()))
-            put = Put.SAME
-            if body:
-                put = self.output.put(name, body, self.worker)
-                self.output.sync()
-            else:
-                self.output.remove(name)
-        except SitemapdError as error:
-            self._postpone_member(part, f"i{number}", claim.lease, f"Index file {name}", error)
-            return None
-        except Exception as error:
-            log.exception("Index file %s can't be rendered", name, extra={"action": "render_failed"})
-            self._fail_member(part, f"i{number}", claim.lease, f"Index file {name}", error, "")
-            return None
-        self._fault("index_renamed")
-        took = (time.monotonic() - started) * 1000
-        pause = min(INDEX_PAUSE_MAX_MS, round(INDEX_SHARE * took))
-        size = 0 if put is Put.SAME else len(body)
-        ok, wake = part.index_published(claim, self.worker, etag_of(body), pause, size=size)
-        self._fault("index_published")
-        log.info(
-            "Published %s with %d shards in %.1f ms"
-            if ok
-            else "The worker lost the lease of %s while it wrote the file; it is rendered again",
-            *((name, len(claim.listing), took) if ok else (name,)),
-            extra={"action": "index_published", "site": self.site.name, "file": name},
-        )
-        return wake
-
-    def _catch_up(self, part: Partition, claim: IndexClaim, name: str) -> bool:
-        """Where the published index is not the one that the state remembers, learn from it first.
-
-        Either somebody altered or wiped it, or Redis came back younger than the output (a restart or a
-        fail-over that lost its last second). Lastmods that readers have seen are taken over, so that none
-        goes back, and files that the new index would name in vain are put back before it. Whether there was
-        something to learn: the lease is then given back.
-        """
-        published = self.output.read(name)
-        if published is not None and etag_of(published) == claim.published_etag:
-            return False
-        seen: dict[str, str] = {}
-        with suppress(Unreadable):  # torn, or not ours at all
-            seen = {item.loc.rpartition("/")[2]: item.lastmod for item in read_index(published or b"")}
-        files = self.output.signatures() or {}
-        later: dict[str, int] = {}
-        gone: list[str] = []
-        for shard, line in claim.listing.items():
-            row = listed(line)
-            if row.file not in files:
-                gone.append(shard.decode())
-            with suppress(Refused):  # not listed there, or no date of ours
-                lastmod = instant_ms(seen.get(row.file, ""))
-                if row.lastmod < lastmod <= claim.now + CLOCKS_APART_MS:
-                    later[shard.decode()] = lastmod
-        if not later and not gone:
-            return False
-        log.warning(
-            "%s is not as Redis remembers it: %d shards are newer there and %d have no file. They are "
-            "rendered again before the index, and no lastmod goes back",
-            name,
-            len(later),
-            len(gone),
-            extra={"action": "index_differs", "site": self.site.name, "file": name},
-        )
-        part.witness(claim.number, later)
-        part.want(gone, "gone")
-        part.postpone(f"i{claim.number}", self.worker, claim.lease, 0)
-        return True
-
-    def _check_config(self, part: Partition) -> None:
-        """Log, once, that settings of another process replaced those of this one."""
-        if part.outdated and not self._said_outdated:
-            log.error(
-                "A process with other settings started after this one for site %s; this worker renders "
-                "nothing until it is restarted with those settings",
-                self.site.name,
-                extra={"action": "settings_outdated", "site": self.site.name},
-            )
-        self._said_outdated = part.outdated
-
-    def _check_state(self, state_id: str) -> None:
-        """Publish only over the tree that this state remembers (never from an emptied Redis)."""
-        if not state_id or state_id != self._marker:
-            self._marker = self.output.marker()
-            if not state_id or state_id != self._marker:
-                raise WrongState(
-                    f"Redis does not remember the sitemaps that are published for site "
-                    f"{self.site.name}: run `sitemapd restore` to take them back, or "
-                    "`sitemapd restore --discard` when they may go"
-                )
-
     def _postpone(self, part: Partition, work: Work, error: SitemapdError) -> None:
         shard = work.claim.id
-        self._postpone_member(part, str(shard), work.claim.lease, f"Shard {shard}", error)
-
-    def _postpone_member(
-        self, part: Partition, member: str, lease: str, what: str, error: SitemapdError
-    ) -> None:
-        part.postpone(member, self.worker, lease, RETRY_MS)
-        log.error(
-            "%s is not published; the worker retries it after %d s: %s",
-            what,
-            RETRY_MS // 1000,
-            error,
-            extra={"action": "publish_postponed", "site": self.site.name, "member": member},
-        )
+        self._at.postpone(part, str(shard), work.claim.lease, f"Shard {shard}", error)
 
     def _fail(self, part: Partition, work: Work, error: Exception) -> None:
         claim = work.claim
         record = blame(self.site, claim)
-        self._fail_member(part, str(claim.id), claim.lease, f"Shard {claim.id}", error, record)
-
-    def _fail_member(
-        self, part: Partition, member: str, lease: str, what: str, error: Exception, record: str
-    ) -> None:
-        """Note that a member can't be rendered, for a reason that nobody foresaw."""
-        reason = f"{type(error).__name__}: {error}" + (f", by {record}" if record else "")
-        aside = part.postpone(member, self.worker, lease, RETRY_MS, reason=reason)
-        log.error(
-            "%s is put aside until its next event or `sitemapd rebuild`: %s"
-            if aside
-            else "%s is tried again: %s",
-            what,
-            reason,
-            extra={"action": "put_aside" if aside else "retried", "site": self.site.name, "member": member},
-        )
+        self._at.fail(part, str(claim.id), claim.lease, f"Shard {claim.id}", error, record)

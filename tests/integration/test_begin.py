@@ -19,7 +19,8 @@ from sitemapd.restore import restore_tree
 from sitemapd.settings import load
 from sitemapd.turn import turn
 from tests.published import listed, picture, published, valid_now
-from worker.publish import SitePublisher, no_fault
+from worker.publish import SitePublisher
+from worker.site import no_fault
 
 BASE = "https://example.com/"
 PAGES = [f"{BASE}p{n}" for n in range(30)]

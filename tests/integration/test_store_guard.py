@@ -60,7 +60,7 @@ def test_an_emptied_redis_publishes_nothing_over_a_full_output(
     before = picture(world.folder)
     world.client.flushall()
     push(world, add("new"), delete("p0"))
-    with caplog.at_level(logging.ERROR, "worker.publish"):
+    with caplog.at_level(logging.ERROR, "worker.site"):
         for _ in range(20):
             world.keep()
             while world.jobs:
@@ -109,7 +109,7 @@ def test_a_marker_that_cannot_be_read_stops_publishing_and_no_worker(
     before = picture(world.folder)
     (world.folder / MARKER).write_text("half")
     push(world, add("new"))
-    with caplog.at_level(logging.ERROR, "worker.publish"):
+    with caplog.at_level(logging.ERROR, "worker.site"):
         hours(world)
     assert changed(world, before) == set()
     assert MARKER in caplog.text
@@ -130,7 +130,7 @@ def test_one_damaged_snapshot_stops_no_other_shard(
     before = picture(world.folder)
     world.client.set(key, whole[:-4] if damage is None else damage)
     push(world, update("p0", priority="0.1"), update("p2", priority="0.1"), update("p4", priority="0.1"))
-    with caplog.at_level(logging.ERROR, "worker.publish"):
+    with caplog.at_level(logging.ERROR, "worker.site"):
         hours(world)
     assert changed(world, before) == {"sitemap-pages-1.xml", "sitemap-pages-3.xml", "sitemap.xml"}
     assert "Shard 2" in caplog.text
@@ -187,7 +187,7 @@ def test_while_the_output_is_away_it_is_not_tried_all_the_time(
     world = filled(make_world)
     world.folder.rename(world.folder.with_name("away"))
     push(world, add("new"))
-    with caplog.at_level(logging.ERROR, "worker.publish"):
+    with caplog.at_level(logging.ERROR, "worker.site"):
         for _ in range(90):
             world.keep()
             work(world)

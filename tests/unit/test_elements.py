@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sitemap_store.render import index, sitemap_xml
 from sitemap_store.w3c import format_instant
 from tests.world import make_site
-from worker.elements import KEPT, Elements
+from worker.index import KEPT, Elements
 
 SITE = make_site()
 
