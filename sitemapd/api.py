@@ -15,6 +15,7 @@ from producers.http.mapping import Rule, Template
 from producers.http.pointer import pointer
 from producers.http.signature import BASE64, HEX, Signature
 from sitemap_store.errors import BadSetting, Refused
+from sitemap_store.once import Bounds
 from sitemap_store.wire import check_source
 from sitemapd.build import Parts
 from sitemapd.settings import SignatureSettings, TokenSettings, WebhookRuleSettings, WebhookSettings
@@ -45,6 +46,7 @@ def push_routes(parts: Parts) -> list[BaseRoute]:
                 for hook, options in settings.webhooks.items()
             },
             max_unfolded=settings.max_unfolded,
+            remembered=Bounds(settings.idempotency_keys, settings.idempotency_bytes),
         )
         for name, settings in parts.settings.sites.items()
     }

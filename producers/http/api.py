@@ -31,6 +31,7 @@ from producers.http.problem import Problem
 from producers.http.sources import Sources
 from producers.sink import EventSink
 from sitemap_store.errors import Refused
+from sitemap_store.once import DEFAULT, Bounds
 from sitemap_store.wire import check_source
 
 UNFOLDED_MAX: Final = 1_000_000
@@ -46,6 +47,8 @@ class ApiSite:
     """None at all: requests of this machine alone are taken."""
     webhooks: Mapping[str, Webhook] = field(default_factory=dict)
     max_unfolded: int = UNFOLDED_MAX
+    remembered: Bounds = DEFAULT
+    """How much is remembered of idempotency keys."""
 
 
 def routes(
@@ -72,7 +75,12 @@ class _Api:
         self._webhooks = {name: site.webhooks for name, site in sites.items()}
         self._sources = {name: Sources() for name in sites}
         self._intakes = {
-            name: Intake(site.sink, max_unfolded=site.max_unfolded, patience=caps.redis)
+            name: Intake(
+                site.sink,
+                max_unfolded=site.max_unfolded,
+                patience=caps.redis,
+                remembered=site.remembered,
+            )
             for name, site in sites.items()
         }
 
