@@ -4,7 +4,7 @@
 --       6 the value to keep, or "" to take the key, 7 how long a request may hold it (ms)
 -- The value is "p <first> <until>" while a request is under way or was cut off, and "d<answer>" afterwards.
 -- Returns {"new" or "again", first}, {"busy", until}, {"done", answer}; or {"kept", bytes of all}.
-local COST = 200 -- bytes that Redis needs for a key beside its value
+local COST = 225 -- bytes that Redis needs for a key beside its value
 local now, digest, life = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local values, ages, size = key('once'), key('once:age'), key('once:bytes')
 

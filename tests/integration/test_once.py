@@ -18,7 +18,7 @@ def states(world: World, names: range, bounds: Bounds) -> list[str]:
     return [Once(world.store, str(name), bounds=bounds).take().state for name in names]
 
 
-@pytest.mark.parametrize("bounds", [Bounds(keys=50), Bounds(bytes=50 * (200 + 101))])
+@pytest.mark.parametrize("bounds", [Bounds(keys=50), Bounds(bytes=50 * (225 + 101))])
 def test_the_oldest_are_forgotten_first(make_world: MakeWorld, bounds: Bounds) -> None:
     """Of 300 keys whose answers take 101 bytes each, the last 50 are there, by count and by bytes."""
     world = make_world(make_site())
@@ -31,7 +31,7 @@ def test_the_oldest_are_forgotten_first(make_world: MakeWorld, bounds: Bounds) -
     assert world.client.hlen(f"{prefix}:once") == world.client.zcard(f"{prefix}:once:age")
     assert 48 <= world.client.hlen(f"{prefix}:once") <= 50
     answers = world.client.hvals(f"{prefix}:once")
-    assert world.client.get(f"{prefix}:once:bytes") == b"%d" % sum(200 + len(each) for each in answers)
+    assert world.client.get(f"{prefix}:once:bytes") == b"%d" % sum(225 + len(each) for each in answers)
     assert states(world, range(252, 300), bounds) == ["done"] * 48
     assert states(world, range(1), bounds) == ["new"]
 
