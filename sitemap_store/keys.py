@@ -138,6 +138,13 @@ KEYS: Final = (
     Key(
         "held", "list", "log elements that wait for the end of a restore", "append, drain", "unfolded events"
     ),
+    Key(
+        "output",
+        "string",
+        "the folder in which a live service sees the marker; 20 s",
+        "a start, services",
+        "one",
+    ),
     Key("turn", "string", "who restores the site, or appends what is held; 30 s", "restore, a start", "one"),
     Key(
         "stats",

@@ -12,6 +12,7 @@ from sitemap_store.guard import Verdict, judge
 from sitemap_store.output import NotOurs
 from sitemap_store.store import Store
 from sitemapd.build import Parts, check_redis
+from sitemapd.presence import check_output, note_output
 from sitemapd.turn import turn
 
 log = logging.getLogger(__name__)
@@ -94,7 +95,9 @@ def _begin_site(parts: Parts, name: str) -> None:
             f"`{parts.command_for(name)} restore --discard`.",
         )
     if verdict is not Verdict.GO:
+        check_output(store, folder)
         adopt(parts, name, state_id or secrets.token_hex(8))
+    note_output(store, folder)
     looks = {partition.remembered("looks") for partition in store.partitions}
     if verdict is Verdict.REPUBLISH:
         _recheck(store, f"The output {folder.path} was emptied or replaced", files)

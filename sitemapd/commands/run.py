@@ -85,6 +85,7 @@ def run(
 
 def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, file: Path | None) -> None:
     from sitemapd.begin import begin
+    from sitemapd.presence import keep_noting
     from sitemapd.reporting import Reporter
     from sitemapd.services import check_relays, health, relays, rescan_on_hangup, supervisor, watchers
     from sitemapd.serving import served
@@ -95,6 +96,7 @@ def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, f
     begin(parts, stop)
     if stop.is_set():
         return
+    keep_noting(parts, stop)
     if parts.settings.redis_url is None:
         log.info("Redis runs at %s", parts.redis_url, extra={"action": "redis_started"})
     watching = watchers(parts)

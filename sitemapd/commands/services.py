@@ -22,10 +22,12 @@ def worker(context: Context, workers: int | None) -> None:
     context.configure_logging()
     parts = context.parts
     from sitemapd.begin import begin
+    from sitemapd.presence import keep_noting
     from sitemapd.services import stop_on_signals, supervisor
 
     begin(parts)
     stop = stop_on_signals()
+    keep_noting(parts, stop)
     log.info(
         "Working for %s with %d processes",
         ", ".join(parts.sites),

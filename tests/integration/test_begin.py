@@ -15,6 +15,7 @@ from sitemap_store.events import Event
 from sitemapd.begin import begin
 from sitemapd.build import Parts, build
 from sitemapd.child import publishers
+from sitemapd.presence import note_output
 from sitemapd.restore import restore_tree
 from sitemapd.settings import load
 from sitemapd.turn import turn
@@ -218,3 +219,23 @@ def test_one_at_a_time_has_a_turn(tmp_path: Path, redis_url: str) -> None:
         store.client.delete(f"{store.partitions[0].prefix}:turn")
         with pytest.raises(SitemapdError, match="taken over"):
             alive()
+
+
+def test_another_folder_is_refused_while_a_service_publishes_to_one(tmp_path: Path, redis_url: str) -> None:
+    """Also for a configuration of another site of that name; and not when that service has long ended."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    first, second = Start(tmp_path / "one", redis_url), Start(tmp_path / "two", redis_url)
+    store = first.publish().store("main")
+    for _ in range(2):
+        with pytest.raises(BadSetting, match=str(first.output)):
+            begin(second.parts())
+        assert not list(second.output.glob("*sitemap*"))
+        begin(first.parts())  # the same folder is another matter
+    for path in (*first.output.glob("*"), first.output / ".sitemapd"):
+        path.unlink(missing_ok=True)
+    store.client.delete(f"{store.partitions[0].prefix}:output")  # its time is over
+    note_output(store, first.parts().folder("main"))  # nobody sees the marker any more
+    begin(second.parts())
+    second.work(second.parts())
+    assert len(published(second.output)) == len(PAGES)

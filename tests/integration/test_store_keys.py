@@ -15,6 +15,7 @@ from sitemap_store.observed import note_producer
 from sitemap_store.once import Once
 from sitemap_store.protocol import STRICT
 from sitemap_store.wake import Waker
+from sitemapd.presence import note_output
 from sitemapd.restore import restore_tree
 from sitemapd.turn import turn
 from tests.integration.store_world import DAY, add, delete, push, scores, work
@@ -92,6 +93,7 @@ def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]
         for prepared in (*world.store.prepare([add("y")]), *world.store.prepare([add("z")])):
             stream.send(prepared)
         stream.settle()
+    note_output(world.store, world.output)
     once = Once(world.store, "key")
     once.take()
     note_producer(world.store, "watch:pages", {"state": "watching"})
