@@ -53,9 +53,7 @@ def run(
     from sitemapd.services import stop_on_signals
     from sitemapd.web import listen
 
-    # Before anything can be refused: a refusal names the command that helps, which reads this file.
-    file = _remember(settings) if base_url is not None else None
-    parts = build(settings, file=file or context.config)
+    parts = build(settings, file=context.config)
     for name in {**parts.sources, **parts.databases}:
         parts.folder(name).prepare()
     if not parts.sites:
@@ -66,6 +64,11 @@ def run(
         )
     stop = stop_on_signals()
     with listen(host, port) as listener:
+        file = None
+        if base_url is not None:
+            # Before the state is looked at: a refusal names the command that helps, which reads this file.
+            file = _remember(settings)
+            parts = build(settings, file=file)
         if settings.redis_url is not None:
             _run(context, parts, stop, listener, file)
         else:
