@@ -226,12 +226,14 @@ KEYS: Final = (
         "200,000 keys of up to 100 URLs, in partition 0",
     ),
     Key(
-        "once:<digest>",
-        "string",
-        "an idempotency key: “p first until” (ms) while its request is under way, then “d” and the answer",
         "once",
-        "the keys of the last 24 hours, in partition 0",
+        "hash",
+        "idempotency key's digest → “p first until” (ms) while under way, then “d” and the answer",
+        "once",
+        "idempotency_keys, idempotency_bytes; 24 hours; in partition 0",
     ),
+    Key("once:age", "zset", "idempotency key's digest → when it was first seen (ms)", "once", "as once"),
+    Key("once:bytes", "string", "how many bytes they take, roughly", "once", "one"),
 )
 
 

@@ -4,6 +4,8 @@
    between may be sent again with the same key.
 2. Then its events are appended once more. They count as having happened when the key was first seen, so
    they can't undo what others said of their URLs meanwhile.
+3. A site remembers so many keys, and so many bytes of them (`Bounds`). The oldest are forgotten first: a
+   request that comes again after that is taken as a new one.
 """
 
 from __future__ import annotations
@@ -11,12 +13,21 @@ from __future__ import annotations
 import hashlib
 from typing import Final, Literal, NamedTuple
 
-from sitemap_store.connection import translated
 from sitemap_store.store import Store
 
 HOLD_MS: Final = 120_000
 """How long a request that was cut off without a word keeps its key."""
 KEPT_MS: Final = 24 * 3600 * 1000
+
+
+class Bounds(NamedTuple):
+    """How much a site remembers of idempotency keys."""
+
+    keys: int = 100_000
+    bytes: int = 64 * 1024 * 1024
+
+
+DEFAULT: Final = Bounds()
 
 
 class Taken(NamedTuple):
@@ -32,7 +43,8 @@ class Taken(NamedTuple):
 class Once:
     """One request's idempotency key. Raises Unavailable when Redis is."""
 
-    def __init__(self, store: Store, *names: str) -> None:
+    def __init__(self, store: Store, *names: str, bounds: Bounds = DEFAULT) -> None:
+        self._bounds = bounds
         self._partition = store.partitions[0]
         # Lengths, so that no two lists of names look alike.
         text = "".join(f"{len(name)} {name}" for name in names)
@@ -40,7 +52,7 @@ class Once:
 
     def take(self) -> Taken:
         """Hold the key, unless another request has it or is done with it."""
-        state, found = self._partition.once(self._digest, HOLD_MS, KEPT_MS)
+        state, found = self._partition.once(self._digest, KEPT_MS, *self._bounds, "", HOLD_MS)
         match state:
             case b"done":
                 return Taken("done", answer=found)
@@ -58,5 +70,4 @@ class Once:
         self._set(b"p %d 0" % first)
 
     def _set(self, value: bytes) -> None:
-        with translated():
-            self._partition.client.set(f"{self._partition.prefix}:once:{self._digest}", value, px=KEPT_MS)
+        self._partition.once(self._digest, KEPT_MS, *self._bounds, value)

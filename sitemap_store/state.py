@@ -554,9 +554,9 @@ class Partition:
         )
         return int(answer) >= 0
 
-    def once(self, digest: str, hold_ms: int, kept_ms: int) -> tuple[bytes, Any]:
-        """Take an idempotency key (`sitemap_store.once`)."""
-        state, found = self._run("once", digest, hold_ms, kept_ms)
+    def once(self, digest: str, *args: Any) -> tuple[bytes, Any]:
+        """Take an idempotency key, or keep its answer (`sitemap_store.once`)."""
+        state, found = self._run("once", digest, *args)
         return state, found
 
     def state_id(self) -> str | None:

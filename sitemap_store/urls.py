@@ -13,7 +13,8 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
 from typing import Final, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
@@ -118,6 +119,41 @@ def normalise(raw: object, rules: UrlRules) -> Normalised:
     if rules.is_plain(raw) and "/." not in raw:
         return tuple.__new__(Normalised, (raw, ()))  # half the time of Normalised(raw, ())
     return _normalise_by_parts(raw, rules)
+
+
+def normalise_listed(raw: object, rules: UrlRules) -> Normalised:
+    """As `normalise`, of a URL that may be listed since before `base` or `strip_query` changed: a delete's.
+
+    The location rule does not hold, and no parameter is taken out: whoever deletes `/q?utm_source=x` does not
+    mean `/q`. What differs from the URL that an add would list is said in a warning.
+    """
+    found = normalise(raw, _unscoped(rules))
+    try:
+        covered = normalise(raw, rules)
+    except Refused as refused:
+        if refused.rule != "location":
+            raise
+        said = f"{_shown(found.loc)} is outside {rules.base}: it goes if it is still listed from before."
+    else:
+        if covered.loc == found.loc:
+            return found
+        said = (
+            f"strip_query counts for adds alone: this deletes {_shown(found.loc)}, not {_shown(covered.loc)}."
+        )
+    return Normalised(found.loc, (*found.warnings, said))
+
+
+def covers(loc: str, rules: UrlRules) -> bool:
+    """Whether an add of a listed URL would list that URL today."""
+    try:
+        return normalise(loc, rules).loc == loc
+    except Refused:
+        return False
+
+
+@lru_cache(maxsize=256)
+def _unscoped(rules: UrlRules) -> UrlRules:
+    return replace(rules, cross_submission=True, strip_query=frozenset())
 
 
 def normalise_base(url: object) -> str:

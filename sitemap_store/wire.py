@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from sitemap_store.errors import Refused
 from sitemap_store.events import FUTURE_MS, Adds, Event
 from sitemap_store.site import Site
-from sitemap_store.urls import normalise
+from sitemap_store.urls import normalise, normalise_listed
 from sitemap_store.values import check_changefreq, check_priority
 from sitemap_store.w3c import ParsedDate, instant_ms, is_full, parse_lastmod
 
@@ -59,7 +59,7 @@ def check(item: object, site: Site, now: int, *, source: str | None = None) -> C
     if op not in OPS:
         detail = f"The op {_shown(op)} is none of add, update, delete."
         raise Refused(loc=raw if isinstance(raw, str) else "", rule="op", detail=detail)
-    loc, warnings = normalise(raw, site.rules)
+    loc, warnings = (normalise_listed if op == "delete" else normalise)(raw, site.rules)
     fields: list[Any] = [op, loc, None, None, None, None, source, None, False]
     for name, value in item.items():
         reader = _READERS.get(name)

@@ -13,6 +13,7 @@ from producers.http.mapping import Rule, Template
 from producers.http.pointer import pointer
 from producers.http.signature import BASE64, HEX, Signature
 from sitemap_store.errors import BadSetting, Refused
+from sitemap_store.once import Bounds
 from sitemap_store.wire import check_source
 from sitemapd.build import Parts
 from sitemapd.settings import SignatureSettings, TokenSettings, WebhookRuleSettings, WebhookSettings
@@ -47,6 +48,7 @@ def push_api(parts: Parts) -> Api:
                 **dict.fromkeys(settings.watch, "a watched folder"),
                 **dict.fromkeys(settings.database, "a database"),
             },
+            remembered=Bounds(settings.idempotency_keys, settings.idempotency_bytes),
         )
         for name, settings in parts.settings.sites.items()
     }

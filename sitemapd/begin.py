@@ -96,7 +96,8 @@ def _begin_site(parts: Parts, name: str) -> list[int]:
             setting=f"sites.{name}",
             detail=f"Redis does not remember the {len(files)} sitemap files in {folder.path}, so "
             "nothing is published over them.",
-            hint="Take them back with `sitemapd restore`, or let them go with `sitemapd restore --discard`.",
+            hint=f"Take them back with `{parts.command_for(name)} restore`, or let them go with "
+            f"`{parts.command_for(name)} restore --discard`.",
         )
     if verdict is Verdict.REPUBLISH:
         _check_alone(store, folder)

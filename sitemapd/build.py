@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -46,6 +47,8 @@ class Parts:
     sites: MappingProxyType[str, Site]
     redis_timeout: float = TIMEOUT_S
     """Seconds that one command may take."""
+    command: str = "sitemapd"
+    """What finds this configuration on the command line, for messages that name a command."""
 
     @cached_property
     def sources(self) -> Mapping[str, tuple[FilesystemSource, ...]]:
@@ -108,6 +111,10 @@ class Parts:
         settings = self.settings.sites[site]
         return Folder(settings.output, sync=settings.fsync, file_mode=int(settings.file_mode, 8))
 
+    def command_for(self, site: str) -> str:
+        """The beginning of a command line about a site."""
+        return self.command if len(self.sites) == 1 else f"{self.command} --site {site}"
+
     def site_named(self, name: str | None) -> str:
         """The site that a command is about: the one named, or the only one. Raises BadSetting."""
         if name is None:
@@ -126,8 +133,11 @@ class Parts:
         return name
 
 
-def build(settings: Settings) -> Parts:
-    """Check the settings as a whole and put the parts together. Raises BadSetting."""
+def build(settings: Settings, *, file: Path | None = None) -> Parts:
+    """Check the settings as a whole and put the parts together. Raises BadSetting.
+
+    `file` is where they stand, when that is not the file that commands read by themselves.
+    """
     sites: dict[str, Site] = {}
     outputs: dict[Path, str] = {}
     for name, site in settings.sites.items():
@@ -149,7 +159,8 @@ def build(settings: Settings) -> Parts:
             raise BadSetting(
                 setting=with_prefix + error.setting, detail=error.detail, hint=error.hint
             ) from error
-    return Parts(settings=settings, sites=MappingProxyType(sites))
+    command = "sitemapd" if file is None else f"sitemapd --config {shlex.quote(str(file))}"
+    return Parts(settings=settings, sites=MappingProxyType(sites), command=command)
 
 
 def build_site(name: str, settings: SiteSettings) -> Site:

@@ -69,7 +69,7 @@ class Context:
         settings = self.settings  # what is wrong with them is said before slow imports
         from sitemapd.build import build
 
-        return build(settings)
+        return build(settings, file=self.config)
 
     @property
     def site_name(self) -> str:

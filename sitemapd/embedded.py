@@ -60,6 +60,10 @@ def find_server() -> str:
     return str(module.get_binary_path())
 
 
+class InUse(BadSetting):
+    """Another process keeps a server under the data folder."""
+
+
 class EmbeddedServer:
     """One server process with its data under `data_dir`."""
 
@@ -141,7 +145,7 @@ class EmbeddedServer:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             lock.close()
-            raise BadSetting(
+            raise InUse(
                 setting="data_dir",
                 detail=f"another `sitemapd run` is using {self.data_dir}.",
                 hint="Stop it first, or set another data_dir.",
@@ -183,11 +187,15 @@ class EmbeddedServer:
 @contextmanager
 def redis_running(parts: Parts) -> Iterator[None]:
     """Have the embedded server running for a command that needs it while no `sitemapd run` does."""
-    if parts.settings.redis_url is not None or socket_of(parts.settings.data_dir).exists():
+    if parts.settings.redis_url is not None:
         yield
         return
     server = EmbeddedServer(parts.settings.data_dir)
-    server.start()
+    try:
+        server.start()
+    except InUse:
+        yield
+        return
     try:
         yield
     finally:

@@ -161,6 +161,10 @@ class SiteSettings(BaseModel):
     """Served as /KEY.txt, for search engines to see that IndexNow requests are the site's own."""
     max_unfolded: int = Field(1_000_000, ge=1_000, le=1_000_000_000)
     """Events that may wait to be folded before the push API puts more off."""
+    idempotency_keys: int = Field(100_000, ge=100, le=100_000_000)
+    """How many idempotency keys are remembered; the oldest are forgotten first."""
+    idempotency_bytes: int = Field(64 * 1024 * 1024, ge=1024 * 1024, le=64 * 1024**3)
+    """How many bytes of Redis they may take, roughly."""
 
 
 class Settings(BaseModel):

@@ -33,6 +33,7 @@ from producers.http.problem import Problem, unavailable
 from producers.http.sources import Sources
 from producers.sink import EventSink
 from sitemap_store.errors import Refused, Unavailable
+from sitemap_store.once import DEFAULT, Bounds
 from sitemap_store.wire import check_source
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,8 @@ class ApiSite:
     max_unfolded: int = UNFOLDED_MAX
     owners: Mapping[str, str] = field(default_factory=dict)
     """Sources that are not for lists, with what keeps them, such as "the watched folder content/"."""
+    remembered: Bounds = DEFAULT
+    """How much is remembered of idempotency keys."""
 
 
 class Api:
@@ -71,7 +74,12 @@ class Api:
         self._webhooks = {name: site.webhooks for name, site in sites.items()}
         self._sources = {name: Sources(site.owners) for name, site in sites.items()}
         self._intakes = {
-            name: Intake(site.sink, max_unfolded=site.max_unfolded, patience=self._caps.redis)
+            name: Intake(
+                site.sink,
+                max_unfolded=site.max_unfolded,
+                patience=self._caps.redis,
+                remembered=site.remembered,
+            )
             for name, site in sites.items()
         }
         site = r"/v1/sites/(?P<site>[^/]+)"

@@ -37,7 +37,8 @@ async def post_events(request: Request, body: Body, token: Token, intake: Intake
         return taking.outcome.answer()
 
     print_ = hashlib.blake2b(request.url.query.encode(), digest_size=8)
-    once = Once(intake.sink.store, "events", token.name, _checked_key(key))
+    names = ("events", token.name, _checked_key(key))
+    once = Once(intake.sink.store, *names, bounds=intake.remembered)
     taken = await intake.run(once.take)
     if taken.state == "busy":
         detail = "A request with this Idempotency-Key is under way."

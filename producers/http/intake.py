@@ -14,6 +14,7 @@ from producers.http.appender import Appender
 from producers.http.problem import Problem, unavailable
 from producers.sink import EventSink
 from sitemap_store.errors import Refused, Unavailable
+from sitemap_store.once import DEFAULT, Bounds
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +30,12 @@ Answer = TypeVar("Answer")
 class Intake:
     """What takes one site's events in. Its methods raise Problem (429, 503); all run in one event loop."""
 
-    def __init__(self, sink: EventSink, *, max_unfolded: int, patience: float) -> None:
+    def __init__(
+        self, sink: EventSink, *, max_unfolded: int, patience: float, remembered: Bounds = DEFAULT
+    ) -> None:
         self.sink = sink
+        self.remembered = remembered
+        """How much is remembered of idempotency keys."""
         self.send = Appender(sink, patience).send
         """Append events: they are in Redis when the future that it gives is done. It raises Problem (503)."""
         self._max_unfolded = max_unfolded

@@ -53,7 +53,7 @@ def run(
     from sitemapd.services import stop_on_signals
     from sitemapd.web import listen
 
-    parts = build(settings)
+    parts = build(settings, file=context.config)
     for name in {**parts.sources, **parts.databases}:
         parts.folder(name).prepare()
     if not parts.sites:
@@ -64,15 +64,20 @@ def run(
         )
     stop = stop_on_signals()
     with listen(host, port) as listener:
+        file = None
+        if base_url is not None:
+            # Before the state is looked at: a refusal names the command that helps, which reads this file.
+            file = _remember(settings)
+            parts = build(settings, file=file)
         if settings.redis_url is not None:
-            _run(context, parts, stop, listener, remember=base_url is not None)
+            _run(context, parts, stop, listener, file)
         else:
             server = EmbeddedServer(settings.data_dir)
             try:
                 server.start()
                 keeping = _keep_running(server, stop)
                 try:
-                    _run(context, parts, stop, listener, remember=base_url is not None)
+                    _run(context, parts, stop, listener, file)
                 finally:
                     stop.set()
                     keeping.join()  # or it would start anew what is stopped next
@@ -81,7 +86,7 @@ def run(
     log.info("Stopped", extra={"action": "stopped"})
 
 
-def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, *, remember: bool) -> None:
+def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, file: Path | None) -> None:
     from sitemapd.begin import begin
     from sitemapd.reporting import Reporter
     from sitemapd.services import (
@@ -105,7 +110,6 @@ def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, *
     watching = watchers(parts)
     rescan_on_hangup([*watching, *relaying])
     supervised = supervisor(parts, configs, as_json=context.log_json)
-    file = _remember(parts.settings) if remember else None
     web = server(parts, served(parts, lambda: health(parts, supervised, watching, relaying)), listener)
     reporter = Reporter(parts, watching)
     relay_reporter = Reporter(parts, relaying, kind="relay")

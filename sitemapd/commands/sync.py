@@ -29,22 +29,53 @@ SHOWN: Final = 100
 
 @click.command()
 @click.argument("file", required=False, type=click.File("rb"))
-@click.option("--source", metavar="NAME", required=True, help="The source whose URLs are compared.")
+@click.option("--source", metavar="NAME", help="The source whose URLs are compared.")
+@click.option(
+    "--leave-scope",
+    is_flag=True,
+    help="Delete what base_url and strip_query no longer cover, whoever's it is.",
+)
 @click.option("--accept-deletes", is_flag=True, help="Delete as much as is found missing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
-def sync(context: Context, file: BinaryIO | None, source: str, accept_deletes: bool, as_json: bool) -> None:
+def sync(
+    context: Context,
+    file: BinaryIO | None,
+    source: str | None,
+    leave_scope: bool,
+    accept_deletes: bool,
+    as_json: bool,
+) -> None:
     """Compare all that a source has with what is listed of it; only the difference becomes events.
 
     Of a database source the table is compared. Of any other FILE (or - for standard input) lists its URLs,
     as NDJSON such as {"loc":"https://…","lastmod":"2026-03-21"}; what it leaves out is deleted.
     """
     ease_collector()
-    if file is None:
+    if leave_scope:
+        if source is not None or file is not None:
+            raise click.UsageError("--leave-scope goes without a source and a file.")
+        _leave_scope(context, as_json=as_json)
+    elif source is None:
+        raise click.UsageError("Missing option '--source'.")
+    elif file is None:
         name, given = source_named(context, source)
         _sync_table(context, name, given, accept=accept_deletes, as_json=as_json)
     else:
         _sync_file(context, file, source, accept=accept_deletes, as_json=as_json)
+
+
+def _leave_scope(context: Context, *, as_json: bool) -> None:
+    from sitemap_store.events import Event
+    from sitemap_store.urls import covers
+
+    sink = context.parts.publisher(context.site_name)
+    rules, at = sink.store.site.rules, sink.store.now()
+    deleted = sink.send(
+        (Event("delete", entry.loc, at=at) for entry in sink.store.listing() if not covers(entry.loc, rules)),
+        bulk=True,
+    )
+    click.echo(json.dumps({"deleted": deleted}) if as_json else f"{deleted} deleted")
 
 
 def _sync_table(context: Context, name: str, source: DatabaseSource, *, accept: bool, as_json: bool) -> None:

@@ -357,3 +357,20 @@ def test_usage_errors_exit_2(plain: Place) -> None:
         result = plain.command(*command)
         assert result.code == 2, command
         assert result.err
+
+
+def test_what_the_site_no_longer_covers_is_let_go(place: Place, redis_url: str) -> None:
+    """After `base_url` and `strip_query` changed, one command deletes what they leave out."""
+    place.configure(settings(redis_url))
+    worker = place.worker(processes=1)
+    place.events(add("shop/a"), add("shop/b?ref=x"), add("old/c"))
+    place.wait()
+    assert worker.stop() == 0
+    place.configure(settings(redis_url, base_url=f"{BASE}shop/", strip_query=["ref"]))
+    worker = place.worker(processes=1)
+    assert place.ok("sync", "--leave-scope").out == "2 deleted\n"
+    place.wait()
+    assert set(published(place.output)) == {f"{BASE}shop/a"}
+    assert place.ok("sync", "--leave-scope", "--json").json == {"deleted": 0}
+    assert place.command("sync").code == 2
+    assert worker.stop() == 0

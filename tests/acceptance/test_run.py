@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 from pathlib import Path
@@ -192,3 +193,47 @@ def test_embedded_server_that_dies_is_started_anew(site: Run) -> None:
     site.settled()
     assert service.stop() == 0
     assert not running(site.place.folder)
+
+
+@pytest.mark.parametrize("word", ["restore", "restore --discard"])
+@pytest.mark.parametrize("lost", ["data", "data/redis"])
+def test_a_lost_data_folder_is_one_command_away(place: Place, lost: str, word: str) -> None:
+    """A run without its data refuses to publish, and the command that it prints is all there is to type."""
+    content = place.folder / "content"
+    content.mkdir()
+    for name in "abc":
+        (content / f"{name}.html").write_text(f"<title>{name}</title>")
+    start = [
+        "run",
+        str(content),
+        "--base-url",
+        BASE,
+        "--output",
+        "public",
+        "--data-dir",
+        "data",
+        "--port",
+        "0",
+    ]
+
+    def serving() -> Service:
+        service = place.service(*start)
+        service.says("Serving at ")
+        until(lambda: len(published(place.output)) == 3, within=SOON, what="all pages are listed")
+        return service
+
+    assert serving().stop() == 0
+    before = picture(place.output)
+    shutil.rmtree(place.folder / lost)
+    refusal = place.command(*start).refusal()
+    assert picture(place.output) == before
+    commands = re.findall(r"`sitemapd ([^`]+)`", refusal)
+    (line,) = [command for command in commands if command.endswith(word)]
+    place.ok(*shlex.split(line))
+    again = serving()
+    place.ok("--config", "data/sitemapd.toml", "wait", "--timeout", "20")
+    assert again.stop() == 0
+    if word == "restore":
+        assert {name: each[0] for name, each in picture(place.output).items()} == {
+            name: each[0] for name, each in before.items()
+        }

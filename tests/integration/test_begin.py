@@ -221,3 +221,21 @@ def test_one_at_a_time_has_a_turn(tmp_path: Path, redis_url: str) -> None:
         store.client.delete(f"{store.partitions[0].prefix}:turn")
         with pytest.raises(SitemapdError, match="taken over"):
             alive()
+
+
+def test_another_folder_is_refused_while_a_service_publishes_to_one(tmp_path: Path, redis_url: str) -> None:
+    """Also for a configuration of another site of that name; and not when that service has ended."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    first, second = Start(tmp_path / "one", redis_url), Start(tmp_path / "two", redis_url)
+    part = first.publish().store("main").partitions[0]
+    part.saw_marker("another-host/7/a", there=True, within_ms=20_000)
+    for _ in range(2):
+        with pytest.raises(BadSetting, match="process 7 on another-host"):
+            begin(second.parts())
+        assert not list(second.output.glob("*sitemap*"))
+        begin(first.parts())  # the same folder is another matter
+    part.saw_marker("another-host/7/a", there=False, within_ms=20_000)
+    begin(second.parts())
+    second.work(second.parts())
+    assert len(published(second.output)) == len(PAGES)

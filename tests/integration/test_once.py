@@ -1,0 +1,50 @@
+"""Idempotency keys: how many are remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sitemap_store.once import KEPT_MS, Bounds, Once
+from sitemap_store.site import Site
+from tests.world import World, make_site
+
+MakeWorld = Callable[[Site], World]
+
+
+def states(world: World, names: range, bounds: Bounds) -> list[str]:
+    """What asking for each of these keys comes to."""
+    return [Once(world.store, str(name), bounds=bounds).take().state for name in names]
+
+
+@pytest.mark.parametrize("bounds", [Bounds(keys=50), Bounds(bytes=50 * (225 + 101))])
+def test_the_oldest_are_forgotten_first(make_world: MakeWorld, bounds: Bounds) -> None:
+    """Of 300 keys whose answers take 101 bytes each, the last 50 are there, by count and by bytes."""
+    world = make_world(make_site())
+    for name in range(300):
+        world.now += 1
+        once = Once(world.store, str(name), bounds=bounds)
+        assert once.take().state == "new"
+        once.done(b"x" * 100)
+    prefix = world.store.partitions[0].prefix
+    assert world.client.hlen(f"{prefix}:once") == world.client.zcard(f"{prefix}:once:age")
+    assert 48 <= world.client.hlen(f"{prefix}:once") <= 50
+    answers = world.client.hvals(f"{prefix}:once")
+    assert world.client.get(f"{prefix}:once:bytes") == b"%d" % sum(225 + len(each) for each in answers)
+    assert states(world, range(252, 300), bounds) == ["done"] * 48
+    assert states(world, range(1), bounds) == ["new"]
+
+
+def test_a_lower_bound_holds_soon_and_a_day_is_the_longest(make_world: MakeWorld) -> None:
+    """With the next key that comes; and what is older than a day is gone though others came since."""
+    world = make_world(make_site())
+    states(world, range(200), Bounds())
+    states(world, range(200, 201), Bounds(keys=10))
+    prefix = world.store.partitions[0].prefix
+    assert world.client.hlen(f"{prefix}:once") == 10
+    world.now += KEPT_MS - 1
+    states(world, range(300, 301), Bounds())
+    world.now += 2
+    states(world, range(400, 403), Bounds())
+    assert world.client.hlen(f"{prefix}:once") == 4
