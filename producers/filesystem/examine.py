@@ -24,6 +24,7 @@ from producers.filesystem.dates import written_ms
 from producers.filesystem.html_head import HEAD_BYTES, NO_HEAD, leads_elsewhere
 from producers.filesystem.mapping import Mapping
 from producers.filesystem.page import NOTHING_SAID, Facts, FrontMatterError, read_page
+from producers.filesystem.selection import is_service_page
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
 from sitemap_store.errors import Refused
@@ -97,10 +98,12 @@ class Examiner:
                 return None
             digest, facts, found = read
         why, loc = facts.why, ""
+        if not self._source.service_pages and is_service_page(_joined(folder, name)):
+            why = "service page"
         if not why:
             try:
                 if facts.address:
-                    loc = self._mapping.at(facts.address)
+                    loc = self._mapping.own(facts.address)
                 else:
                     loc = self._mapping.loc(folder, name, slug=facts.slug)
                 if facts.head is not NO_HEAD:

@@ -1,7 +1,7 @@
 """Which files are pages: names that never are, include and exclude patterns, `.sitemapignore`.
 
 1. Dot files, editors' backups and half-written files are never pages, whatever the patterns say.
-2. A file must match `include`, and neither it nor a folder above it may be left out.
+2. A file must match `include`, whatever the case of its letters, and neither it nor a folder above it may be left out.
 3. Left out is what `exclude` or a `.sitemapignore` says, in git-ignore syntax. The patterns of a
    `.sitemapignore` are relative to its folder; a deeper file overrules the ones above it, and all
    of them overrule `exclude`. Folders that are left out are neither entered nor watched.
@@ -27,6 +27,24 @@ _NEVER: Final = re.compile(
 _SUFFIX: Final = re.compile(r"\*(\.[A-Za-z0-9_-]+)")
 
 
+_ERRORS: Final = "40[0-9]|41[0-9]|42[0-9]|431|451|50[0-9]|511|4xx|5xx|50x"
+_LANGUAGE: Final = "[A-Za-z]{2}(?:[-_][A-Za-z]{2,4})?"
+_SERVICE: Final = re.compile(
+    rf"(?:{_LANGUAGE}/)?(?:{_ERRORS})(?:/_?index)?\.[A-Za-z]+"
+    r"|google[0-9a-f]+\.html|yandex_[0-9a-f]+\.(?:html|txt)|bingsiteauth\.xml|naver[0-9a-f]{20,}\.html"
+    r"|(?:baidu[-_]verify_|pinterest-|mailru-verification|wmail_)[^/]*\.html".encode(),
+    re.IGNORECASE,
+)
+
+
+def is_service_page(path: bytes) -> bool:
+    """Whether a file is an error page, or there for a search engine to see whose site it is.
+
+    Both lie at the top of a site, error pages of a language in its folder; deeper down 404 is a name like any.
+    """
+    return _SERVICE.fullmatch(path) is not None
+
+
 def never_a_page(name: bytes) -> bool:
     """Whether a file or folder of that name is none that people publish."""
     return _NEVER.fullmatch(name) is not None
@@ -37,8 +55,10 @@ class Selection:
 
     def __init__(self, include: tuple[str, ...], exclude: tuple[str, ...]) -> None:
         suffixes = [_SUFFIX.fullmatch(pattern) for pattern in include]
-        self._suffixes = tuple(match[1].encode() for match in suffixes if match) if all(suffixes) else None
-        self._include = GitIgnoreSpec.from_lines(include)
+        self._suffixes = (
+            tuple(match[1].lower().encode() for match in suffixes if match) if all(suffixes) else None
+        )
+        self._include = GitIgnoreSpec.from_lines(pattern.lower() for pattern in include)
         self._exclude = GitIgnoreSpec.from_lines(exclude) if exclude else None
         self._ignores: dict[bytes, GitIgnoreSpec] = {}
 
@@ -59,16 +79,16 @@ class Selection:
         """Whether a page can depend on what happens to something of that name."""
         if name == IGNORE_FILE:
             return True
-        if not is_folder and self._suffixes is not None and not name.endswith(self._suffixes):
+        if not is_folder and self._suffixes is not None and not name.lower().endswith(self._suffixes):
             return False
         return not never_a_page(name)
 
     def is_page(self, folder: bytes, name: bytes) -> bool:
         """Whether the file is a page, given that its folder is entered."""
         if self._suffixes is None:
-            if not self._include.match_file(_text(folder, name)):
+            if not self._include.match_file(_text(folder, name).lower()):
                 return False
-        elif not name.endswith(self._suffixes):
+        elif not name.lower().endswith(self._suffixes):
             return False
         if _NEVER.fullmatch(name):
             return False

@@ -30,7 +30,7 @@ from sitemap_store.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
-FACTS: Final = 1
+FACTS: Final = 2
 """Goes up when files are to be read anew because they are understood differently."""
 
 
@@ -180,7 +180,7 @@ class Watcher:
         source, rules = self.source, self._site.rules
         what = (
             FACTS, source.url, source.index_files, source.strip_extension, source.trailing_slash,
-            source.front_matter, source.html_head, source.lastmod, source.lastmod_fields,
+            source.front_matter, source.html_head, source.generator, source.service_pages, source.lastmod, source.lastmod_fields,
             rules.base, rules.cross_submission, sorted(rules.strip_query), rules.limits,
             self._site.assume_timezone,
         )  # fmt: skip

@@ -284,3 +284,12 @@ def test_a_packages_placeholder_is_no_date(tmp_path: Path, mtime: str) -> None:
     desk = Desk(tmp_path)
     desk.write("a.html", "one", mtime)
     assert desk.look("a.html").lastmod == ""
+
+
+@pytest.mark.parametrize("name", ["404.html", "google1234.html", "500.md"])
+def test_service_pages_are_listed_when_the_setting_says_so(tmp_path: Path, name: str) -> None:
+    """They are known and counted, and listed only on demand."""
+    plain, asked = Desk(tmp_path), Desk(tmp_path, service_pages=True)
+    plain.write(name, "text")
+    assert (plain.look(name).why, plain.look(name).loc) == ("service page", "")
+    assert asked.look(name).live == 1
