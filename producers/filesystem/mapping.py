@@ -126,7 +126,10 @@ class Mapping:
 def _check_segments(path: str) -> None:
     for segment in path.split("/"):
         if unquote(segment) in (".", ".."):
-            detail = f"{path[:120]!r} has the dot segment {segment!r}, by which it would be another page's address."
+            detail = (
+                f"{path[:120]!r} has the dot segment {segment!r}, which would make it another page's "
+                "address; write the address without it."
+            )
             raise Refused(loc=path[:2048], rule="dot-segment", detail=detail)
 
 

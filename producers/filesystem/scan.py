@@ -19,7 +19,7 @@ from producers.filesystem.root import Root
 from producers.filesystem.selection import IGNORE_FILE, Selection
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
-from producers.filesystem.walk import Listed, read_small, walk
+from producers.filesystem.walk import Listed, is_gone, walk
 from sitemap_store.errors import Unavailable
 
 CHUNK: Final = 1000
@@ -81,7 +81,8 @@ class Scanner:
                     continue
                 self._visited.add(listed.folder)
                 files += len(listed.files)
-                missed = self._compare(listed.folder, listed.files, rows, before)
+                unread += self._unknown(listed)
+                missed = self._compare(listed, rows, before)
                 self._ledger.comparison.miss((row.dir, row.name) for row in missed)
                 if len(rows) >= CHUNK:
                     self._flush(rows, before, send=send)
@@ -105,6 +106,7 @@ class Scanner:
             if listed.error is not None:
                 self._unlisted(listed.folder, listed.error)
                 continue
+            self._unknown(listed)
             now = self._clock()  # what changes while its folder is read counts as too fresh
             examined = (
                 self._examiner.examine(self._root, listed.folder, name, found, None, now)
@@ -140,19 +142,16 @@ class Scanner:
             slash = path.rfind(b"/")
             folder, name = path[: max(slash, 0)], path[slash + 1 :]
             if name == IGNORE_FILE:
-                text = read_small(self._root + b"/" + path)
-                self._selection.set_ignore(folder, text)
                 sent += self._subtree(folder)
                 covered.add(folder)
                 continue
             try:
                 found = os.stat(self._root + b"/" + path, follow_symlinks=self._source.follow_symlinks)
-            except (FileNotFoundError, NotADirectoryError):
-                found = None
             except OSError as error:
-                self._locked.add(folder)
-                self._report(Trouble(path, "unreadable", f"can't be looked at ({error.strerror})"))
-                continue
+                if not is_gone(error):
+                    self._unseen(folder, name, error)
+                    continue
+                found = None
             if found is not None and st.S_ISDIR(found.st_mode):
                 covered.add(path)
                 sent += self._subtree(path)
@@ -203,7 +202,8 @@ class Scanner:
             visited.add(listed.folder)
             if self._visited is not None:
                 self._visited.add(listed.folder)
-            gone.extend(self._compare(listed.folder, listed.files, rows, before))
+            unread += self._unknown(listed)
+            gone.extend(self._compare(listed, rows, before))
             if len(rows) + len(gone) >= CHUNK:
                 sent += self._send(rows, gone, before)
         for folder in self._cache.folders(start):
@@ -213,18 +213,20 @@ class Scanner:
 
     def _walk(self, start: bytes) -> Iterator[Listed]:
         follow = self._source.follow_symlinks
-        return walk(self._root, start, self._selection, watch=self._watch, follow=follow)
+        return walk(self._root, start, self._selection, watch=self._watch, follow=follow, report=self._report)
 
     def _compare(
         self,
-        folder: bytes,
-        files: Iterable[tuple[bytes, os.stat_result]],
+        listed: Listed,
         rows: list[Row],
         before: list[Row | None],
     ) -> list[Row]:
+        folder = listed.folder
         known = self._cache.folder(folder)
+        for name, _ in listed.unknown:
+            known.pop(name, None)
         examine, unchanged, clock = self._examiner.examine, self._examiner.unchanged, self._clock
-        for name, found in files:
+        for name, found in listed.files:
             old = known.pop(name, None)
             if old is not None and unchanged(old, found):
                 continue
@@ -264,6 +266,17 @@ class Scanner:
             return 0
         self._locked.difference_update(locked)
         return self._subtree(folder)
+
+    def _unknown(self, listed: Listed) -> list[bytes]:
+        """Report the names that can't be looked at; returns their paths."""
+        return [self._unseen(listed.folder, name, error) for name, error in listed.unknown]
+
+    def _unseen(self, folder: bytes, name: bytes, error: OSError) -> bytes:
+        path = folder + b"/" + name if folder else name
+        self._locked.add(folder)
+        detail = f"can't be looked at ({error.strerror}), so what was known of it stays"
+        self._report(Trouble(path, "unreadable", detail))
+        return path
 
     def _unlisted(self, folder: bytes, error: OSError) -> None:
         self._locked.add(folder)

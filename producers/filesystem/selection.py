@@ -1,7 +1,8 @@
 """Which files are pages: names that never are, include and exclude patterns, `.sitemapignore`.
 
 1. Dot files, editors' backups and half-written files are never pages, whatever the patterns say.
-2. A file must match `include`, whatever the case of its letters, and neither it nor a folder above it may be left out.
+2. A file must match `include`, whatever the case of its letters, and neither it nor a folder above
+   it may be left out.
 3. Left out is what `exclude` or a `.sitemapignore` says, in git-ignore syntax. The patterns of a
    `.sitemapignore` are relative to its folder; a deeper file overrules the ones above it, and all
    of them overrule `exclude`. Folders that are left out are neither entered nor watched.
@@ -9,6 +10,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Mapping
@@ -17,6 +19,11 @@ from typing import Final
 from pathspec import GitIgnoreSpec
 
 IGNORE_FILE: Final = b".sitemapignore"
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 _NEVER: Final = re.compile(
     rb"\..*"  # dot files: .#page.md of Emacs, .page.html.aB3dE5 of rsync, .page.md.swp of vim
     rb"|.*~|~\$.*|\#.*\#"  # backups, lock files of office programs, Emacs' unsaved texts
@@ -40,9 +47,19 @@ _SERVICE: Final = re.compile(
 def is_service_page(path: bytes) -> bool:
     """Whether a file is an error page, or there for a search engine to see whose site it is.
 
-    Both lie at the top of a site, error pages of a language in its folder; deeper down 404 is a name like any.
+    Both lie at the top of a site, error pages of a language in its folder; deeper down 404 is a name
+    like any.
     """
     return _SERVICE.fullmatch(path) is not None
+
+
+def is_pattern(line: str) -> bool:
+    """Whether a line can stand in an ignore file; comments and empty lines can."""
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except (ValueError, re.error):
+        return False
+    return True
 
 
 def never_a_page(name: bytes) -> bool:
@@ -67,13 +84,30 @@ class Selection:
         """The folders with a `.sitemapignore`, and what it says."""
         return self._ignores
 
-    def set_ignore(self, folder: bytes, text: bytes | None) -> None:
-        """Take in the text of a folder's `.sitemapignore`; None when it has none any more."""
+    def set_ignore(self, folder: bytes, text: bytes | None) -> list[str]:
+        """Take in the text of a folder's `.sitemapignore`; None when it has none any more.
+
+        Returns a sentence for each line that is no pattern; the others hold.
+        """
         if text is None:
             self._ignores.pop(folder, None)
-        else:
-            lines = os.fsdecode(text).splitlines()
-            self._ignores[folder] = GitIgnoreSpec.from_lines(lines)
+            return []
+        for mark, encoding in _MARKS:
+            if text.startswith(mark):
+                text = (
+                    text[len(mark) :]
+                    .decode(encoding, "surrogateescape" if encoding == "utf-8" else "ignore")
+                    .encode("utf-8", "surrogateescape")
+                )
+        good, bad = [], []
+        lines = os.fsdecode(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        for number, line in enumerate(lines, 1):
+            if is_pattern(line):
+                good.append(line)
+            else:
+                bad.append(f"line {number}, {line[:80]!a}, is no git-ignore pattern; the other lines hold")
+        self._ignores[folder] = GitIgnoreSpec.from_lines(good)
+        return bad
 
     def matters(self, name: bytes, is_folder: bool) -> bool:
         """Whether a page can depend on what happens to something of that name."""

@@ -11,6 +11,7 @@ from types import NoneType
 from typing import Final, NoReturn
 from urllib.parse import unquote
 
+from producers.filesystem.selection import is_pattern
 from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.wire import check_source
 
@@ -119,7 +120,7 @@ class FilesystemSource:
             if not name or "/" in name:
                 self._bad("index_files", f"{name!r} is no file name.")
         for pattern in (*self.include, *self.exclude):
-            if not pattern.strip() or "\n" in pattern:
+            if not pattern.strip() or "\n" in pattern or not is_pattern(pattern):
                 option = "include" if pattern in self.include else "exclude"
                 self._bad(option, f"{pattern!r} is no git-ignore pattern.")
         for field in self.lastmod_fields:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from producers.filesystem.selection import IGNORE_FILE, Selection
+from producers.filesystem.troubles import Trouble
 from sitemap_store.errors import Unavailable
 
 
@@ -21,6 +23,8 @@ class Listed(NamedTuple):
     files: list[tuple[bytes, os.stat_result]]
     error: OSError | None = None
     """Why the folder could not be listed: what is in it, and below, is not known."""
+    unknown: tuple[tuple[bytes, OSError], ...] = ()
+    """Names in it that are there and can't be looked at."""
 
 
 def walk(
@@ -30,6 +34,7 @@ def walk(
     *,
     watch: Callable[[bytes], None] | None = None,
     follow: bool = False,
+    report: Callable[[Trouble], None] = lambda trouble: None,
 ) -> Iterator[Listed]:
     """The folders from `start` (relative to `root`) on downwards, each before those below it, by name.
 
@@ -52,8 +57,17 @@ def walk(
         except OSError as error:
             yield Listed(folder, files, error)
             continue
-        ignores = IGNORE_FILE in [entry.name for entry in entries]
-        selection.set_ignore(folder, read_small(path + b"/" + IGNORE_FILE) if ignores else None)
+        ignore = path + b"/" + IGNORE_FILE
+        try:
+            text = _read_ignore(ignore) if IGNORE_FILE in [entry.name for entry in entries] else None
+        except OSError as error:
+            # Without it private pages would be listed.
+            yield Listed(folder, files, OSError(error.errno, f"{error.strerror}: {IGNORE_FILE.decode()}"))
+            continue
+        for sentence in selection.set_ignore(folder, text):
+            place = folder + b"/" + IGNORE_FILE if folder else IGNORE_FILE
+            report(Trouble(place, "ignore file", sentence))
+        unknown: list[tuple[bytes, OSError]] = []
         above: set[tuple[int, int]] | None = None
         below: list[bytes] = []
         for entry in entries:
@@ -70,19 +84,26 @@ def walk(
                         if (found.st_dev, found.st_ino) in above:
                             continue
                     below.append(folder + b"/" + name if folder else name)
-            except OSError:
-                continue  # gone, or a link to nowhere
+            except OSError as error:
+                if not is_gone(error):
+                    unknown.append((name, error))
         stack += sorted(below, reverse=True)
-        yield Listed(folder, files)
+        yield Listed(folder, files, unknown=tuple(unknown))
 
 
-def read_small(path: bytes, most: int = 1 << 20) -> bytes | None:
-    """A small file's bytes; None when it can't be read."""
+def is_gone(error: OSError) -> bool:
+    """Whether an error says that there is nothing: gone, or a link to nowhere or to itself."""
+    return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+
+def _read_ignore(path: bytes, most: int = 1 << 20) -> bytes | None:
     try:
         with open(path, "rb") as file:
             return file.read(most)
-    except OSError:
-        return None
+    except OSError as error:
+        if is_gone(error) or error.errno == errno.EISDIR:
+            return None
+        raise
 
 
 def _identities(root: bytes, folder: bytes) -> set[tuple[int, int]]:

@@ -180,7 +180,8 @@ class Watcher:
         source, rules = self.source, self._site.rules
         what = (
             FACTS, source.url, source.index_files, source.strip_extension, source.trailing_slash,
-            source.front_matter, source.html_head, source.generator, source.service_pages, source.lastmod, source.lastmod_fields,
+            source.front_matter, source.html_head, source.generator, source.service_pages,
+            source.lastmod, source.lastmod_fields,
             rules.base, rules.cross_submission, sorted(rules.strip_query), rules.limits,
             self._site.assume_timezone,
         )  # fmt: skip

@@ -84,9 +84,9 @@ def test_what_a_generator_leaves_out_is_not_listed(generator: str, line: str) ->
 @pytest.mark.parametrize(
     "line",
     [
-        "status: published", "status: new", "unlisted: false", "headless: false", "routable: true", "render: always",
-        "build: {render: always, list: always}", "visible: false", "permalink: /false/", "redirect_from: /old/",
-        "published: true",
+        "status: published", "status: new", "unlisted: false", "headless: false", "routable: true",
+        "render: always", "build: {render: always, list: always}", "visible: false", "permalink: /false/",
+        "redirect_from: /old/", "published: true",
     ],
 )  # fmt: skip
 def test_what_only_looks_like_it_is_listed(line: str) -> None:
@@ -94,8 +94,10 @@ def test_what_only_looks_like_it_is_listed(line: str) -> None:
     assert read(yaml(line)).why == ""
 
 
-@pytest.mark.parametrize(("generator", "hides"), [("", True), ("hugo", True), ("jekyll", True), ("hexo", False),
-                                                 ("docusaurus", False), ("grav", False), ("eleventy", False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("generator", "hides"),
+    [("", True), ("hugo", True), ("jekyll", True), ("hexo", False), ("docusaurus", False), ("grav", False)],
+)
 def test_a_date_to_come_hides_where_the_generator_hides_it(generator: str, hides: bool) -> None:
     """Hexo and others publish a page whatever its date says."""
     assert bool(read(yaml("date: 2999-01-01"), generator=generator).opens) is hides
