@@ -7,6 +7,7 @@ tells it which folders exist (`_visited`), and the ledger strikes the files that
 
 from __future__ import annotations
 
+import math
 import os
 import stat as st
 from collections.abc import Callable, Iterable, Iterator
@@ -60,6 +61,8 @@ class Scanner:
         self._watch = watch
         self._visited: set[bytes] | None = None
         self._locked: set[bytes] = set()
+        self._turned = -1
+        self._asleep: tuple[float, float] = (0, 0)
 
     def scan(self, *, send: bool, between: Callable[[], None]) -> int:
         """Look at the whole tree; returns how many files are pages by their names.
@@ -178,9 +181,19 @@ class Scanner:
         return sent + self._send(rows, gone, before)
 
     def turn(self, now: int) -> int:
-        """Send what comes and goes by its own dates by `now` (epoch ms); returns the events."""
+        """Send what comes and goes by its own dates by `now` (epoch ms); returns the events.
+
+        The rows are asked only when the next of their dates has come, or they changed since.
+        """
+        writes = self._cache.db.total_changes
+        if writes == self._turned and self._asleep[0] <= now < self._asleep[1]:
+            return 0
         rows = self._cache.turned(now)
-        return self._ledger.change(rows, (), rows) if rows else 0
+        sent = self._ledger.change(rows, (), rows) if rows else 0
+        until = self._cache.next_turn(now)
+        self._asleep = now, math.inf if until is None else until
+        self._turned = self._cache.db.total_changes
+        return sent
 
     def _subtree(self, start: bytes) -> int:
         if not self._selection.reaches(start):

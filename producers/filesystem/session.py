@@ -85,7 +85,7 @@ class Session:
         self._history: History | None = None
         if "git" in source.lastmod:
             self._history = History(source.directory, self._root.path, cache, standing)
-        self._ledger = Ledger(source, publisher, cache, report)
+        self._ledger = Ledger(source, publisher, cache, report, is_bare=self._root.is_bare)
         self._scanner = Scanner(
             source,
             self._root,

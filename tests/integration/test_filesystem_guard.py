@@ -70,6 +70,46 @@ def test_an_empty_folder_deletes_nothing(
     assert world.events_of("0/0.html") == (["add", "add"] if cold else ["add"])
 
 
+@pytest.mark.parametrize("polling", ["never", "always"])
+@pytest.mark.parametrize("pages", [1, 2, 90])
+def test_an_empty_folder_deletes_nothing_however_few_its_pages_were(
+    world: World, polling: str, pages: int
+) -> None:
+    """A mount that is missing at the start is no reason to delete a small site either."""
+    urls = filled(world, pages)
+    world.watch(polling=polling).stop()
+    away = emptied(world)
+    watcher = world.watch(polling=polling)
+    assert watcher.health()["held_deletes"] == pages
+    assert world.urls() == urls
+    world.content.rmdir()
+    away.rename(world.content)
+    until(lambda: watcher.health()["held_deletes"] == 0)
+    assert world.urls() == urls
+    watcher.stop()
+    emptied(world)
+    world.watch(polling=polling, accept_deletes=True)
+    assert world.urls() == set()
+
+
+def test_an_empty_folder_is_believed_where_the_setting_says_so(world: World) -> None:
+    """`max_delete = 1` is for whoever wants no guard."""
+    filled(world, 5)
+    world.watch().stop()
+    emptied(world)
+    world.watch(max_delete=1.0)
+    assert world.urls() == set()
+
+
+def test_files_that_go_while_it_is_watched_are_deleted_to_the_last(world: World) -> None:
+    """What events told of is believed: the last page of a site may be removed."""
+    filled(world, 5)
+    world.watch()
+    for entry in world.content.iterdir():
+        shutil.rmtree(entry)
+    world.until_urls()
+
+
 def test_a_poll_does_not_forget_what_a_comparison_held_back(world: World) -> None:
     """Without the cache a poll misses no file, yet the deletes are held until a comparison lets them go."""
     urls = filled(world, 150)
@@ -246,11 +286,11 @@ def test_changes_during_a_long_scan_are_not_held_up(world: World, monkeypatch: p
     gate, entered = threading.Event(), threading.Event()
     through = scan.Scanner._compare
 
-    def slow(scanner: Any, folder: bytes, *rest: Any) -> Any:
+    def slow(scanner: Any, *args: Any) -> Any:
         if scanner._visited is not None and len(scanner._visited) == 5:
             entered.set()
             gate.wait(20)
-        return through(scanner, folder, *rest)
+        return through(scanner, *args)
 
     monkeypatch.setattr(scan.Scanner, "_compare", slow)
     watcher.rescan()

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from producers.filesystem import scan
+from producers.filesystem.cache import Cache, Row
 from producers.filesystem.examine import Examiner
 from sitemap_store.events import Event
 from sitemap_store.w3c import instant_ms
@@ -59,6 +61,7 @@ def test_changes_are_seen_as_they_happen(world: World, polling: str) -> None:
     world.settle()
     world.write("deep/b2.html", "no draft")
     world.settle()
+    (world.content / "note.txt").write_text("so that the folder is not empty")
     shutil.rmtree(world.content / "deep")
     world.settle()
     assert world.urls() == set()
@@ -275,6 +278,24 @@ def test_a_root_that_is_made_anew_is_watched_anew(world: World) -> None:
     world.settle()
 
 
+@pytest.mark.parametrize("pages", [0, 1, 3])
+def test_a_root_that_is_made_anew_under_the_same_inode_is_watched(world: World, pages: int) -> None:
+    """ext4 and tmpfs give a new folder the number of the one that just went, which no watch tells of."""
+    for number in range(pages):
+        world.write(f"{number}.html")
+    watcher = world.watch()
+    inode = world.content.stat().st_ino
+    for _ in range(200):
+        shutil.rmtree(world.content)
+        world.content.mkdir()
+        if world.content.stat().st_ino == inode:
+            break
+    world.write("new.html")
+    until(lambda: "new.html" in world.urls(), watcher.health)
+    world.write("later.html")
+    until(lambda: "later.html" in world.urls(), watcher.health)
+
+
 def test_nothing_is_sent_of_a_root_that_is_another_by_now(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,6 +436,42 @@ def test_dates_to_come_are_kept_without_any_event(world: World) -> None:
     world.until_urls("a", "b")
     now[0] = instant_ms("2026-05-01T00:00:01Z") / 1000
     world.until_urls("b")
+
+
+def test_it_sleeps_until_the_next_date(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With many dates to come the rows are asked when one of them has come, and not at every look."""
+    now = [instant_ms("2026-03-21T00:00:00Z") / 1000]
+    for number in range(20):
+        world.write(f"{number}.md", f"---\ndate: 2026-04-{number + 1:02}\n---\n")
+    world.write("past.md", "---\ndate: 2020-01-01\nexpiryDate: 2021-01-01\n---\n")
+    world.write("leaves.md", "---\nexpiryDate: 2026-04-02\n---\n")
+    asked: list[int] = []
+    turned, turn = Cache.turned, scan.Scanner.turn
+    looks = [0]
+
+    def counted(cache: Cache, when: int) -> list[Row]:
+        asked.append(when)
+        return turned(cache, when)
+
+    def look(scanner: scan.Scanner, when: int) -> int:
+        looks[0] += 1
+        return turn(scanner, when)
+
+    monkeypatch.setattr(Cache, "turned", counted)
+    monkeypatch.setattr(scan.Scanner, "turn", look)
+    world.watch(clock=lambda: now[0])
+    world.until_urls("leaves")
+    until(lambda: looks[0] > 2)
+    before, seen = len(asked), looks[0]
+    until(lambda: looks[0] > seen + 3)
+    assert len(asked) == before
+    now[0] = instant_ms("2026-04-01T00:00:00Z") / 1000
+    world.until_urls("0", "leaves")
+    now[0] = instant_ms("2026-04-03T00:00:00Z") / 1000
+    world.until_urls("0", "1", "2")
+    now[0] = instant_ms("2026-04-01T00:00:00Z") / 1000  # a clock that is put right
+    world.write("20.md", "---\ndate: 2026-03-01\n---\n")
+    until(lambda: "20" in world.urls())
 
 
 def test_a_date_that_passed_while_nobody_watched_is_kept(world: World) -> None:
