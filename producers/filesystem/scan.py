@@ -16,8 +16,9 @@ from typing import Final
 from producers.filesystem.cache import Cache, Row
 from producers.filesystem.examine import Examiner
 from producers.filesystem.ledger import Ledger
+from producers.filesystem.links import Links
 from producers.filesystem.root import Root
-from producers.filesystem.selection import IGNORE_FILE, Selection
+from producers.filesystem.selection import IGNORE_FILE, SWAPPED, Selection
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
 from producers.filesystem.walk import Listed, is_gone, walk
@@ -61,6 +62,7 @@ class Scanner:
         self._watch = watch
         self._visited: set[bytes] | None = None
         self._locked: set[bytes] = set()
+        self._links = Links(root.path, selection, report) if source.follow_symlinks else None
         self._turned = -1
         self._asleep: tuple[float, float] = (0, 0)
 
@@ -144,7 +146,7 @@ class Scanner:
                 continue
             slash = path.rfind(b"/")
             folder, name = path[: max(slash, 0)], path[slash + 1 :]
-            if name == IGNORE_FILE:
+            if name in (IGNORE_FILE, SWAPPED):
                 sent += self._subtree(folder)
                 covered.add(folder)
                 continue
@@ -225,8 +227,9 @@ class Scanner:
         return sent + self._send(rows, gone, before)
 
     def _walk(self, start: bytes) -> Iterator[Listed]:
-        follow = self._source.follow_symlinks
-        return walk(self._root, start, self._selection, watch=self._watch, follow=follow, report=self._report)
+        return walk(
+            self._root, start, self._selection, watch=self._watch, links=self._links, report=self._report
+        )
 
     def _compare(
         self,

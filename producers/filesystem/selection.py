@@ -19,6 +19,8 @@ from typing import Final
 from pathspec import GitIgnoreSpec
 
 IGNORE_FILE: Final = b".sitemapignore"
+SWAPPED: Final = b"..data"
+"""The link through which Kubernetes' volumes lead to their files; it is swapped when they change."""
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -111,7 +113,7 @@ class Selection:
 
     def matters(self, name: bytes, is_folder: bool) -> bool:
         """Whether a page can depend on what happens to something of that name."""
-        if name == IGNORE_FILE:
+        if name in (IGNORE_FILE, SWAPPED):
             return True
         if not is_folder and self._suffixes is not None and not name.lower().endswith(self._suffixes):
             return False

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from producers.filesystem.links import Links
 from producers.filesystem.selection import IGNORE_FILE, Selection
 from producers.filesystem.troubles import Trouble
 from sitemap_store.errors import Unavailable
@@ -33,21 +34,26 @@ def walk(
     selection: Selection,
     *,
     watch: Callable[[bytes], None] | None = None,
-    follow: bool = False,
+    links: Links | None = None,
     report: Callable[[Trouble], None] = lambda trouble: None,
 ) -> Iterator[Listed]:
     """The folders from `start` (relative to `root`) on downwards, each before those below it, by name.
 
     A folder that is gone before it is listed is left out. `selection` learns the
-    `.sitemapignore` files on the way. With `follow`, links are followed, except back to a folder
-    above. `watch` may raise WatchLimit, which ends the walk.
+    `.sitemapignore` files on the way. With `links`, links are followed, where it enters what they
+    lead to. `watch` may raise WatchLimit, which ends the walk.
     """
+    follow = links is not None
+    if links is not None and not start:
+        links.clear()
     stack = [start]
     while stack:
         folder = stack.pop()
         path = root + b"/" + folder if folder else root
         files: list[tuple[bytes, os.stat_result]] = []
         try:
+            if links is not None and folder and not links.enters(folder):
+                continue
             if watch is not None:
                 watch(folder)
             with os.scandir(path) as listing:
@@ -68,7 +74,6 @@ def walk(
             place = folder + b"/" + IGNORE_FILE if folder else IGNORE_FILE
             report(Trouble(place, "ignore file", sentence))
         unknown: list[tuple[bytes, OSError]] = []
-        above: set[tuple[int, int]] | None = None
         below: list[bytes] = []
         for entry in entries:
             name = entry.name
@@ -77,12 +82,6 @@ def walk(
                     if selection.is_page(folder, name):
                         files.append((name, entry.stat(follow_symlinks=follow)))
                 elif entry.is_dir(follow_symlinks=follow) and selection.enters(folder, name):
-                    if follow and entry.is_symlink():
-                        if above is None:
-                            above = _identities(root, folder)
-                        found = entry.stat()
-                        if (found.st_dev, found.st_ino) in above:
-                            continue
                     below.append(folder + b"/" + name if folder else name)
             except OSError as error:
                 if not is_gone(error):
@@ -104,13 +103,3 @@ def _read_ignore(path: bytes, most: int = 1 << 20) -> bytes | None:
         if is_gone(error) or error.errno == errno.EISDIR:
             return None
         raise
-
-
-def _identities(root: bytes, folder: bytes) -> set[tuple[int, int]]:
-    found = set()
-    path = root
-    for name in (b"", *folder.split(b"/")):
-        path = path + b"/" + name if name else path
-        state = os.stat(path)
-        found.add((state.st_dev, state.st_ino))
-    return found

@@ -379,6 +379,55 @@ def test_links_are_followed_when_the_setting_says_so(world: World, polling: str)
     world.until_urls("folder/a.html", "file.html", "folder/b.html")
 
 
+def test_each_real_folder_is_looked_at_once(
+    world: World, polling: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Links to parents, to each other's trees and to what is there anyway neither grow nor list twice."""
+    outside = world.folder / "outside"
+    (outside / "sub").mkdir(parents=True)
+    (outside / "sub" / "a.html").write_text("a")
+    world.write("real/b.html")
+    world.write("hidden/c.html")
+    for name, target in (
+        ("a-sub", outside / "sub"), ("b-all", outside), ("c-again", outside), ("d-up", world.folder),
+        ("e-real", world.content / "real"), ("f-hidden", world.content / "hidden"), ("g-root", Path("/")),
+    ):  # fmt: skip
+        (world.content / name).symlink_to(target)
+    (outside / "up").symlink_to(world.folder)
+    (outside / "sub" / "round").symlink_to(outside)
+    wanted = {"a-sub/a.html", "real/b.html", "f-hidden/c.html"}
+    watcher = world.watch(follow_symlinks=True, polling=polling, exclude=["/hidden/"])
+    assert world.urls() == wanted
+    for name in ("a-sub/round/sub", "b-all", "c-again", "d-up", "e-real", "g-root"):
+        assert f"{name}: leads to" in caplog.text, name
+    (world.content / "h-late").symlink_to(outside / "sub")
+    (outside / "sub" / "d.html").write_text("d")
+    world.until_urls(*wanted, "a-sub/d.html")
+    (world.content / "a-sub").unlink()
+    until(lambda: "a-sub/a.html" not in world.urls())
+    watcher.rescan()
+    world.until_urls("b-all/sub/a.html", "b-all/sub/d.html", "real/b.html", "f-hidden/c.html")
+
+
+def test_a_configmap_that_is_swapped_is_seen(world: World, polling: str) -> None:
+    """Kubernetes changes a volume's files by swapping the link `..data`, through which they all lead."""
+    for version, text in (("1", "one"), ("2", "---\ndraft: true\n---\n")):
+        (world.content / f"..{version}").mkdir()
+        for name in ("a.md", "b.md"):
+            (world.content / f"..{version}" / name).write_text(text if name == "a.md" else "text")
+    (world.content / "..data").symlink_to("..1")
+    for name in ("a.md", "b.md"):
+        (world.content / name).symlink_to(f"..data/{name}")
+    world.watch(follow_symlinks=True, polling=polling)
+    assert world.urls() == {"a", "b"}
+    (world.content / "..data_tmp").symlink_to("..2")
+    os.replace(world.content / "..data_tmp", world.content / "..data")
+    world.until_urls("b")
+    (world.content / "..data_tmp").symlink_to("..1")
+    os.replace(world.content / "..data_tmp", world.content / "..data")
+    world.until_urls("a", "b")
+
+
 def test_touching_is_no_update_when_content_decides(world: World) -> None:
     """touch, chmod, a restore with old times and a fresh clone: same bytes, no event."""
     world.write("a.html", "one")
