@@ -14,6 +14,7 @@ import pytest
 
 from producers.filesystem import scan
 from producers.filesystem.inotify import WatchTable
+from producers.filesystem.session import Session
 from tests import needs
 from tests.integration.filesystem_world import World, until
 
@@ -225,6 +226,32 @@ def test_a_reader_thread_that_ends_is_replaced(
     assert "the thread that reads them ended" in caplog.text
     world.write("b.html")
     world.settle()
+
+
+@pytest.mark.parametrize("step", ["_round", "_scan", "_reconcile"])
+def test_a_fault_of_ours_is_told_and_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: str
+) -> None:
+    """Whatever is raised, status says `failed`, the log has its traceback, and the source goes on."""
+    broken = threading.Event()
+    broken.set()
+    through = getattr(Session, step)
+
+    def fails(session: Session) -> None:
+        if broken.is_set():
+            raise ZeroDivisionError("a fault")
+        through(session)
+
+    world.write("a.html")
+    monkeypatch.setattr(Session, step, fails)
+    monkeypatch.setattr("producers.filesystem.ledger.Ledger.knows_nothing", lambda ledger: False)
+    watcher = world.watch(ready=False)
+    until(lambda: watcher.health().get("state") == "failed", watcher.health)
+    assert "ZeroDivisionError: a fault" in caplog.text
+    broken.clear()
+    world.until_urls("a.html")
+    until(lambda: watcher.health()["problem"] is None)
+    assert watcher.health()["state"] == "watching"
 
 
 def test_a_folder_that_cannot_be_listed_keeps_its_pages(
