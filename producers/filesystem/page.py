@@ -96,7 +96,7 @@ def _why(fields: Fields[str, object], settings: Fields[str, object]) -> str:
         return "unlisted"
     if _has_no_page(fields, flag):
         return "no page"
-    if any(isinstance(fields.get(name), str) and fields[name] for name in ("redirect", "redirectto")):
+    if any(fields.get(name) and flag[name] is not False for name in ("redirect", "redirectto")):
         return "refresh"
     if any(flag[name] is True for name in _LEFT_OUT):
         return "sitemap"
@@ -154,7 +154,7 @@ def _first_instant(fields: Fields[str, object], names: tuple[str, ...], zone: st
 def _address(fields: Fields[str, object], warnings: list[str]) -> str:
     for name in ("permalink", "url"):
         address = _text(fields.get(name))
-        if not address or (name == "permalink" and address.lower() == "false"):
+        if address.lower() in ("", "true", "false"):
             continue
         if address.lower() in _STYLES or _PATTERN.search(address):
             warnings.append(f"Its {name} {address[:80]!r} is a pattern; its path decides instead.")

@@ -50,6 +50,8 @@ def yaml(*lines: str) -> str:
         ("robots: noindex, nofollow", "noindex"),
         ("robots: [nofollow, none]", "noindex"),
         ("robots: index", ""),
+        ("redirect_to: [/new/]", "refresh"),
+        ("redirect: https://example.org/", "refresh"),
         ("draft: 0x" + "f" * 9000, ""),
     ],
 )
@@ -86,7 +88,7 @@ def test_what_a_generator_leaves_out_is_not_listed(generator: str, line: str) ->
     [
         "status: published", "status: new", "unlisted: false", "headless: false", "routable: true",
         "render: always", "build: {render: always, list: always}", "visible: false", "permalink: /false/",
-        "redirect_from: /old/", "published: true",
+        "redirect_from: /old/", "published: true", "redirect: false", "redirect_to:", "redirect_to: []",
     ],
 )  # fmt: skip
 def test_what_only_looks_like_it_is_listed(line: str) -> None:
@@ -168,6 +170,8 @@ def test_publish_and_expiry_dates_bound_the_listing() -> None:
         ("permalink: /talk:page/", "/talk:page/", "", False),
         ('permalink: "/{{ title | slug }}/"', "", "", True),
         ("permalink: false", "", "", False),
+        ("url: false", "", "", False),
+        ("permalink: true", "", "", False),
         ("slug: [a]", "", "", False),
         ("slug: a/b/", "", "a/b", False),
         ("slug: /a/", "", "/a/", False),
