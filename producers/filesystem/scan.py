@@ -3,6 +3,8 @@
 Full scans and looks at dirty paths happen on one thread and take turns: between two folders of a
 scan, ripe paths are looked at. So that the scan does not take back what such a look found, the look
 tells it which folders exist (`_visited`), and the ledger strikes the files that are there after all.
+
+A little longer than most modules: scans and looks share what was visited, locked and taken by links.
 """
 
 from __future__ import annotations
