@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
+
+from pathspec import GitIgnoreSpec
 
 from producers.database.source import DatabaseSource
 from producers.filesystem.source import FilesystemSource
@@ -14,13 +17,20 @@ from sitemap_store.errors import BadSetting
 from sitemapd.build import near
 from sitemapd.settings import Settings
 
+_PUBLISHED: Final = ("/sitemap.xml", "/sitemap-*.xml", "/sitemap-*.xml.gz")
+"""What sitemapd writes in its output, as git-ignore patterns."""
+
 
 def filesystem_sources(settings: Settings) -> Mapping[str, tuple[FilesystemSource, ...]]:
     """Each site's watched directories, checked. Raises BadSetting."""
     found = {}
+    ours = [site.output for site in settings.sites.values()]
     for name, site in settings.sites.items():
         try:
-            found[name] = tuple(_source(source, given, site.output) for source, given in site.watch.items())
+            found[name] = tuple(
+                _without_ours(_source(source, given), ours, settings.data_dir)
+                for source, given in site.watch.items()
+            )
         except BadSetting as error:
             raise BadSetting(
                 setting=f"sites.{name}.{error.setting}", detail=error.detail, hint=error.hint
@@ -60,7 +70,7 @@ def _database(name: str, options: dict[str, Any]) -> DatabaseSource:
     return DatabaseSource(name=name, **options)
 
 
-def _source(name: str, options: dict[str, Any], output: Path) -> FilesystemSource:
+def _source(name: str, options: dict[str, Any]) -> FilesystemSource:
     known = {field.name: field for field in dataclasses.fields(FilesystemSource)}
     values: dict[str, Any] = {}
     for key, value in options.items():
@@ -74,12 +84,37 @@ def _source(name: str, options: dict[str, Any], output: Path) -> FilesystemSourc
     if "directory" not in values:
         raise BadSetting(setting=f"watch.{name}.directory", detail="is missing.")
     values["directory"] = Path(values["directory"])
-    if output.resolve().is_relative_to(values["directory"].resolve()):
-        inside = output.resolve().relative_to(values["directory"].resolve())
-        skip = f"/{inside}/" if str(inside) != "." else None
-        if skip is not None:
-            values["exclude"] = (*values.get("exclude", ()), skip)
     try:
         return FilesystemSource(name=name, **values)
     except TypeError as error:
         raise BadSetting(setting=f"watch.{name}", detail=f"has a value of a wrong type ({error}).") from error
+
+
+def _without_ours(source: FilesystemSource, outputs: list[Path], data_dir: Path) -> FilesystemSource:
+    """The source without the files that sitemapd itself writes: they would be news of themselves."""
+    try:
+        directory = source.directory.resolve()
+        inside = {each.resolve() for each in (*outputs, data_dir)}
+    except OSError:
+        return source  # a link to itself: the watcher waits for the directory
+    more = [
+        f"/{_escaped(folder.relative_to(directory))}/"
+        for folder in sorted(inside)
+        if folder.is_relative_to(directory) and folder != directory
+    ]
+    if directory == data_dir.resolve():
+        raise BadSetting(
+            setting=f"watch.{source.name}.directory",
+            detail=f"{source.directory} is data_dir, where sitemapd keeps its own files.",
+            hint="Give data_dir a folder of its own.",
+        )
+    if directory in inside:
+        include = GitIgnoreSpec.from_lines(source.include)
+        more += [pattern for pattern in _PUBLISHED if include.match_file(pattern[1:].replace("*", "a-1"))]
+    return dataclasses.replace(source, exclude=(*source.exclude, *more)) if more else source
+
+
+def _escaped(path: Path) -> str:
+    """A path as a git-ignore pattern that matches it alone."""
+    text = re.sub(r"([\\*?\[\]!#])", r"\\\1", path.as_posix())
+    return text[:-1] + "\\ " if text.endswith(" ") else text

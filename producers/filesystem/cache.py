@@ -14,6 +14,7 @@ crash in between sends them once more, which changes nothing.
 ``fresh``    temporary: commits while they are read
 ===========  ===================================================================================
 
+The indexes of dates hold what is still to come or to go.
 `by_loc` holds `live` too, though all its rows have the same: SQLite looks for it in the table otherwise.
 """
 
@@ -28,7 +29,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-VERSION: Final = 2
+VERSION: Final = 3
 COLUMNS: Final = (
     "dir, name, size, mtime, ctime, inode, digest, loc, why, lastmod, lastmod_by, changed, "
     "changefreq, priority, opens, closes, live"
@@ -38,8 +39,8 @@ CREATE TABLE notes (name PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE files ({COLUMNS}, PRIMARY KEY (dir, name)) WITHOUT ROWID;
 CREATE TABLE commits (dir, name, at, PRIMARY KEY (dir, name)) WITHOUT ROWID;
 CREATE INDEX by_loc ON files (loc, live) WHERE live = 1;
-CREATE INDEX by_opens ON files (opens) WHERE opens > 0;
-CREATE INDEX by_closes ON files (closes) WHERE closes > 0;
+CREATE INDEX by_opens ON files (opens, closes) WHERE opens > 0 AND live = 0;
+CREATE INDEX by_closes ON files (closes) WHERE closes > 0 AND live = 1;
 PRAGMA user_version = {VERSION};
 """
 _TEMPORARY: Final = """
@@ -227,12 +228,21 @@ class Cache:
 
     def turned(self, now: int) -> list[Row]:
         """The rows whose time to come or to go has passed by `now`, as they are from now on."""
-        rows = self.rows(
-            "(opens > 0 AND opens <= ?1 AND live = 0 AND loc <> '') "
-            "OR (closes > 0 AND closes <= ?1 AND live = 1)",
-            (now,),
+        comes = self.rows(
+            "opens > 0 AND live = 0 AND opens <= ?1 AND (closes = 0 OR closes > ?1) AND loc <> ''", (now,)
         )
-        return [turned for row in rows if (turned := row.at(now)) is not row]
+        goes = self.rows("closes > 0 AND live = 1 AND closes <= ?1", (now,))
+        return [turned for row in (*comes, *goes) if (turned := row.at(now)) is not row]
+
+    def next_turn(self, now: int) -> int | None:
+        """When, after `now`, the next row comes or goes by its dates; None for never."""
+        found = self.db.execute(
+            "SELECT min(at) FROM ("
+            "SELECT min(opens) AS at FROM files WHERE opens > 0 AND live = 0 AND opens > ?1 "
+            "UNION ALL SELECT min(closes) FROM files WHERE closes > 0 AND live = 1 AND closes > ?1)",
+            (now,),
+        ).fetchone()
+        return None if found[0] is None else int(found[0])
 
     def is_empty(self) -> bool:
         """Whether no file is known."""

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import stat as st
 import unicodedata
@@ -24,16 +25,23 @@ from producers.filesystem.dates import written_ms
 from producers.filesystem.html_head import HEAD_BYTES, NO_HEAD, leads_elsewhere
 from producers.filesystem.mapping import Mapping
 from producers.filesystem.page import NOTHING_SAID, Facts, FrontMatterError, read_page
+from producers.filesystem.selection import is_service_page
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.troubles import Trouble
+from producers.filesystem.troubles import Trouble, shown
 from sitemap_store.errors import Refused
 from sitemap_store.site import Site
+
+log = logging.getLogger(__name__)
 
 _DAY_MS: Final = 86_400_000
 _PLACEHOLDERS: Final = (0, 1_000, 315_532_800_000, 499_162_500_000)
 """What packages put where a file's time was: 1970, Nix' second after it, zip's 1980, npm's 1985."""
 _LAST: Final = 253_402_300_800  # the year 10000
 _CHUNK: Final = 1 << 20
+_MOST: Final = (1 << 63) - 1
+"""The largest number that SQLite holds: some file systems have inodes and times beyond it."""
+LARGE: Final = 16 << 20
+"""Bytes from which on a file is not read whole: only its head, and its end to see that it changed."""
 DIGEST_BYTES: Final = 8
 
 
@@ -69,7 +77,7 @@ class Examiner:
             row.mtime == found.st_mtime_ns
             and row.ctime == found.st_ctime_ns
             and row.size == found.st_size
-            and row.inode == found.st_ino
+            and row.inode == found.st_ino & _MOST
         )
 
     def examine(
@@ -82,6 +90,25 @@ class Examiner:
         now: int,
     ) -> Row | None:
         """The row of a file as it is at `now` (epoch ms); None when it is gone, or no file."""
+        try:
+            return self._examine(root, folder, name, found, old, now)
+        except Exception as error:
+            # A bug that one file brings to light must not stop the others.
+            log.exception(
+                "Looking at %s failed.", shown(_joined(folder, name)), extra={"action": "file_failed"}
+            )
+            detail = f"can't be made sense of ({type(error).__name__}); what was known of it stays"
+            return self._kept(old, folder, name, "failed", detail)
+
+    def _examine(
+        self,
+        root: bytes,
+        folder: bytes,
+        name: bytes,
+        found: os.stat_result,
+        old: Row | None,
+        now: int,
+    ) -> Row | None:
         digest, facts = b"", NOTHING_SAID
         if self._reads:
             try:
@@ -97,10 +124,12 @@ class Examiner:
                 return None
             digest, facts, found = read
         why, loc = facts.why, ""
+        if not self._source.service_pages and is_service_page(_joined(folder, name)):
+            why = "service page"
         if not why:
             try:
                 if facts.address:
-                    loc = self._mapping.at(facts.address)
+                    loc = self._mapping.own(facts.address)
                 else:
                     loc = self._mapping.loc(folder, name, slug=facts.slug)
                 if facts.head is not NO_HEAD:
@@ -117,13 +146,13 @@ class Examiner:
         if not name.isascii():
             self._tell_twin(root, folder, name)
         lastmod, changed, by = self._lastmod(folder, name, facts, found, digest, old, now)
-        times = found.st_mtime_ns, found.st_ctime_ns
+        times = _fitting(found.st_mtime_ns), _fitting(found.st_ctime_ns)
         if now * 1_000_000 - times[1] < self._settle_ns:
             times = times[0], 0
         opens, closes = facts.opens, facts.closes
         live = int(loc != "" and opens <= now and (closes == 0 or now < closes))
         return row_of((
-            folder, name, found.st_size, *times, found.st_ino, digest, loc, why, lastmod, by, changed,
+            folder, name, found.st_size, *times, found.st_ino & _MOST, digest, loc, why, lastmod, by, changed,
             facts.changefreq, facts.priority, opens, closes, live,
         ))  # fmt: skip
 
@@ -138,6 +167,9 @@ class Examiner:
             wanted = min(found.st_size + 1, _CHUNK)
             data = more = os.read(descriptor, wanted)
             digest = hashlib.blake2b(data, digest_size=DIGEST_BYTES)
+            if found.st_size > LARGE:
+                digest.update(b"%d" % found.st_size + os.pread(descriptor, _CHUNK, found.st_size - _CHUNK))
+                wanted = 0
             while len(more) == wanted:
                 wanted = _CHUNK
                 more = os.read(descriptor, wanted)
@@ -194,7 +226,9 @@ class Examiner:
         if old is not None and old.lastmod_by == choice and old.lastmod:
             same = old.digest == digest if digest and old.digest else old.size == found.st_size
             if same:
-                return max(old.changed, when) if choice == "mtime" else old.changed
+                # A time to come is no news of bytes that are still the same.
+                moves = choice == "mtime" and found.st_mtime_ns // 1_000_000 <= now
+                return max(old.changed, when) if moves else old.changed
             if choice == "content" and when <= old.changed:
                 return max(now, old.changed)
         return when
@@ -202,6 +236,10 @@ class Examiner:
 
 def _joined(folder: bytes, name: bytes) -> bytes:
     return folder + b"/" + name if folder else name
+
+
+def _fitting(ns: int) -> int:
+    return max(-_MOST, min(ns, _MOST))
 
 
 @lru_cache(maxsize=256)  # a deploy or a checkout gives many files one time

@@ -1,7 +1,12 @@
-"""The block of settings at the start of a file: YAML in `---`, TOML in `+++`, or a JSON object."""
+"""The block of settings at the start of a file: YAML in `---`, TOML in `+++`, or a JSON object.
+
+YAML's plain values stay the text that was written: `slug: 010` is `010`, and `slug: no` is `no`. Whoever asks
+for a date, a boolean or a number reads it from that text.
+"""
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import tomllib
@@ -9,25 +14,40 @@ from typing import Final
 
 import yaml
 
-from producers.filesystem.plain_yaml import read_plain
 from sitemap_store.errors import SitemapdError
 
-_YAML: Final = re.compile(r"---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_TOML: Final = re.compile(r"\+\+\+[ \t]*\r?\n(.*?)^\+\+\+[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_OPENERS: Final = (b"---", b"+++", b"{", b"\xef\xbb\xbf")
+_YAML: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE)
+_TOML: Final = re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*$", re.DOTALL | re.MULTILINE)
+_WIDE: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_OPENERS: Final = (b"---", b"+++", b"{", codecs.BOM_UTF8, *_WIDE)
+_KEPT_TAGS: Final = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
+_JSON: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
 
 class FrontMatterError(SitemapdError):
     """A file's front matter is not written as its kind wants it."""
 
 
-class PlainDates(yaml.CSafeLoader):
-    """YAML whose dates stay text: PyYAML raises on 0000-00-00 and shifts others."""
+def _null(loader: yaml.CSafeLoader, node: yaml.Node) -> None:
+    return None
+
+
+def _as_written(loader: yaml.CSafeLoader, node: yaml.Node) -> object:
+    if isinstance(node, yaml.MappingNode):
+        return loader.construct_mapping(node, deep=True)
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    return str(node.value)
+
+
+class _Text(yaml.CSafeLoader):
+    """YAML whose scalars are text or null, whatever tag they have."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - a class attribute of PyYAML's own
-        first: [(tag, form) for tag, form in known if tag != "tag:yaml.org,2002:timestamp"]
+        first: [(tag, form) for tag, form in known if tag in _KEPT_TAGS]
         for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+    yaml_constructors = {"tag:yaml.org,2002:null": _null, None: _as_written}  # noqa: RUF012 - likewise
 
 
 def front_matter(data: bytes) -> dict[str, object]:
@@ -38,13 +58,13 @@ def front_matter(data: bytes) -> dict[str, object]:
     """
     if not data.startswith(_OPENERS):
         return {}
-    text = _decoded(data.removeprefix(b"\xef\xbb\xbf"))
+    text = _decoded(data).replace("\r\n", "\n").replace("\r", "\n")
     try:
         found = _read(text)
     except RecursionError:
         raise FrontMatterError("its front matter is nested too deeply") from None
     except (yaml.YAMLError, tomllib.TOMLDecodeError, ValueError, TypeError, OverflowError) as error:
-        said = " ".join(str(error).split())
+        said = " ".join(str(error).split()).encode("ascii", "backslashreplace").decode()
         raise FrontMatterError(f"its front matter can't be read ({said[:200]})") from error
     if not isinstance(found, dict):
         return {}  # a line of text between two rules
@@ -58,23 +78,23 @@ def plain(name: str) -> str:
 
 def _read(text: str) -> object:
     if text.startswith("---"):
-        fields = read_plain(text)
-        if fields is not None:
-            return fields
         match = _YAML.match(text)
-        return yaml.load(match[1], PlainDates) if match else None
+        return yaml.load(match[1], _Text) if match else None
     if text.startswith("+++"):
         match = _TOML.match(text)
-        return tomllib.loads(match[1].replace("\r\n", "\n")) if match else None
+        return tomllib.loads(match[1], parse_float=str) if match else None
     if not text.startswith("{") or text.startswith(("{{", "{%")):
         return None
     try:
-        return json.JSONDecoder().raw_decode(text)[0]
+        return _JSON.raw_decode(text)[0]
     except ValueError:
         return None  # a text may well begin with a brace
 
 
 def _decoded(data: bytes) -> str:
+    if data.startswith(tuple(_WIDE)):
+        return data[2:].decode(_WIDE[data[:2]], "ignore")
+    data = data.removeprefix(codecs.BOM_UTF8)
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -1,25 +1,42 @@
-"""When each file was last touched by a commit, from one pass over `git log`.
+"""When a commit last changed each file, as `git log -1 --format=%cI -- FILE` says, for all files at once.
 
-The dates are kept in the cache together with the commit they were read up to. A later HEAD that
-follows from that commit is read from there on; any other (a branch was switched, history was
-rewritten) makes a new pass, since a file's last commit may then be an older one.
+1. All files of HEAD start at it. At each commit, newest first, a file goes on to the first parent that
+   has it just so; where no parent has, the commit is the one that changed it. That is git's own rule
+   (git-log(1), "History simplification"), so a merge that left a file alone is no change, and one that
+   mixed two changes is.
+2. The dates are kept in the cache, with the commit that they were read up to. A later HEAD is read down to
+   that commit, and files that reach it keep their dates. When a file goes past it (a branch was
+   switched, history was rewritten) the whole history is read again.
+3. Where the history of a shallow clone ends, nothing is known of a file: it keeps the date that it had.
+4. When git fails, all dates stay as they are.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from typing import IO, Final
+from itertools import islice
+from typing import Final, NamedTuple
 
 from producers.filesystem.cache import Cache
 
-_HEADER: Final = b"\x01"
-_CHUNK: Final = 1 << 16
+BATCH: Final = 1000
+"""Commits that one `git diff-tree` compares with their parents."""
+_KEEP: Final = -1
+"""In place of a date: the one that is known, if any."""
 
 
 class GitError(Exception):
     """Git is not installed, or the directory is in no repository that it may read."""
+
+
+class _Commit(NamedTuple):
+    id: str
+    when: int
+    """Epoch milliseconds."""
+    parents: list[str]
 
 
 class Commits:
@@ -32,96 +49,157 @@ class Commits:
         self._root = root
         self._cache = cache
         self._stopping = stopping
-        found = self._git("rev-parse", "--git-path", "HEAD", "--git-path", "logs/HEAD")
-        branch = self._git("rev-parse", "--symbolic-full-name", "HEAD").strip()
-        places = found.split(b"\n")[:2]
-        if branch not in (b"", b"HEAD"):
-            places.append(self._git("rev-parse", "--git-path", branch).strip())
-        self._places = [os.path.join(root, place) for place in places]
+        self._places: list[bytes] = []
         self._seen: tuple[object, ...] = ()
-        self.shallow = self._git("rev-parse", "--is-shallow-repository").strip() == b"true"
+        self._locate()
+
+    @property
+    def shallow(self) -> bool:
+        """Whether the history ends before its first commit."""
+        return bool(self._ends())
 
     def moved(self) -> bool:
-        """Whether HEAD may have moved since `refresh`: a look at three files."""
+        """Whether HEAD may have moved since `refresh`: a look at a few files."""
         return self._signature() != self._seen
 
     def refresh(self) -> list[tuple[bytes, bytes]]:
         """Read what is new; returns the files, by folder and name, whose date changed by it."""
+        self._locate()
         signature = self._signature()
         head = self._head()
-        known = self._cache.note("git")
+        ends = self._ends()
+        mark = hashlib.blake2b(ends, digest_size=8).hexdigest() if ends else ""
+        known, _, known_mark = self._cache.note("git").partition(" ")
         changed: list[tuple[bytes, bytes]] = []
-        if head != known:
-            since = known if known and head and self._follows(known, head) else ""
-            changed = self._take(self._touched(since, head), whole=not since)
-            self._cache.set_note("git", head)
+        if head and (head, mark) != (known, known_mark):
+            ending = frozenset(ends.decode("ascii", "replace").split())
+            dates = self._dates(head, known, ending) if known and mark == known_mark else None
+            changed = self._take(self._dates(head, "", ending) if dates is None else dates)
+            self._cache.set_note("git", f"{head} {mark}")
         self._seen = signature
         return changed
 
-    def date(self, folder: bytes, name: bytes) -> int:
-        """When a commit last touched a file, in epoch milliseconds; 0 for never."""
-        query = "SELECT at FROM commits WHERE dir = ? AND name = ?"
-        found = self._cache.db.execute(query, (folder, name)).fetchone()
-        return int(found[0]) if found else 0
+    def _dates(self, head: str, since: str, ends: frozenset[str]) -> dict[bytes, int] | None:
+        """The date of each file of `head`; None when `since` does not tell enough."""
+        listed = self._git("ls-tree", "-r", "-z", "--name-only", head)
+        dates: dict[bytes, int] = {}
+        active = {head: set(filter(None, listed.split(b"\x00")))}
+        if since and not self._has(since):
+            return None
+        for commit, changes in self._history(head, since):
+            paths = active.pop(commit.id, set())
+            if not commit.parents:
+                dates.update(dict.fromkeys(paths, _KEEP if commit.id in ends else commit.when))
+                paths = set()
+            for parent, changed in zip(commit.parents, changes, strict=True):
+                if not paths:
+                    break
+                others = paths & changed
+                paths -= others
+                if not paths:
+                    paths = others
+                    continue
+                fewer, more = sorted((active.get(parent, set()), paths), key=len)
+                more |= fewer
+                active[parent] = more
+                paths = others
+            dates.update(dict.fromkeys(paths, commit.when))
+            if not active:
+                break
+        for commit_id, paths in active.items():
+            if paths and commit_id != since:
+                return None
+            dates.update(dict.fromkeys(paths, _KEEP))
+        return dates
 
-    def _take(self, touched: Iterator[tuple[bytes, bytes, int]], *, whole: bool) -> list[tuple[bytes, bytes]]:
+    def _history(self, head: str, since: str) -> Iterator[tuple[_Commit, list[set[bytes]]]]:
+        """The commits from `head` on, children first, and what of each differs from each parent."""
+        commits = self._commits(head, since)
+        while batch := list(islice(commits, BATCH)):
+            pairs = [(commit.id, parent) for commit in batch for parent in commit.parents]
+            differences = iter(self._differences(pairs))
+            for commit in batch:
+                yield commit, [next(differences) for _ in commit.parents]
+
+    def _commits(self, head: str, since: str) -> Iterator[_Commit]:
+        revisions = [head, f"^{since}"] if since else [head]
+        listed = self._git("rev-list", "--topo-order", "--parents", "--timestamp", *revisions).decode()
+        for line in listed.splitlines():
+            when, commit, *parents = line.split(" ")
+            yield _Commit(commit, int(when) * 1000, parents)
+
+    def _differences(self, pairs: list[tuple[str, str]]) -> list[set[bytes]]:
+        if self._stopping():
+            raise GitError("reading the history was told to stop")
+        if not pairs:
+            return []
+        asked = "".join(f"{commit} {parent}\n" for commit, parent in pairs).encode()
+        told = self._git(
+            "diff-tree", "--stdin", "--always", "-r", "-z", "--name-only", "--no-renames", "--relative",
+            asked=asked,
+        )  # fmt: skip
+        found: list[set[bytes]] = []
+        for token in told.split(b"\x00"):
+            # No file is named by the commit that it is in: the name would change the commit.
+            if len(found) < len(pairs) and token == pairs[len(found)][0].encode():
+                found.append(set())
+            elif token:
+                found[-1].add(token)
+        if len(found) != len(pairs):
+            raise GitError("git diff-tree did not answer as it was asked")
+        return found
+
+    def _take(self, dates: dict[bytes, int] | None) -> list[tuple[bytes, bytes]]:
         db = self._cache.db
-        differ = "SELECT dir, name FROM (SELECT * FROM temp.fresh EXCEPT SELECT * FROM commits)"
-        if whole:
-            differ += " UNION SELECT dir, name FROM commits EXCEPT SELECT dir, name FROM temp.fresh"
+        rows = ((*_split(path), at) for path, at in (dates or {}).items())
         with self._cache.change():
             db.execute("DELETE FROM temp.fresh")
-            # The newest commit comes first and stays.
-            db.executemany("INSERT OR IGNORE INTO temp.fresh VALUES (?, ?, ?)", touched)
-            changed = db.execute(f"SELECT dir, name FROM files WHERE (dir, name) IN ({differ})").fetchall()
-            if whole:
-                db.execute("DELETE FROM commits")
-            db.execute("REPLACE INTO commits SELECT * FROM temp.fresh")
+            db.executemany("INSERT OR REPLACE INTO temp.fresh VALUES (?, ?, ?)", rows)
+            db.execute(
+                "UPDATE temp.fresh SET at = coalesce((SELECT at FROM commits AS c "
+                "WHERE c.dir = fresh.dir AND c.name = fresh.name), 0) WHERE at = ?",
+                (_KEEP,),
+            )
+            changed = db.execute(
+                "SELECT dir, name FROM files AS f WHERE "
+                "(SELECT at FROM temp.fresh WHERE dir = f.dir AND name = f.name) IS NOT "
+                "(SELECT at FROM commits WHERE dir = f.dir AND name = f.name)"
+            ).fetchall()
+            db.execute("DELETE FROM commits")
+            db.execute("INSERT INTO commits SELECT * FROM temp.fresh")
             db.execute("DELETE FROM temp.fresh")
             # A file without times counts as changed at the next look.
             db.executemany("UPDATE files SET ctime = 0 WHERE dir = ? AND name = ?", changed)
         return changed
 
-    def _touched(self, since: str, head: str) -> Iterator[tuple[bytes, bytes, int]]:
-        if not head:
-            return
-        revisions = f"{since}..{head}" if since else head
-        command = self._command(
-            "log", "-z", "--format=%x01%ct", "--name-status", "--no-renames", "--relative",
-            revisions, "--", ".",
-        )  # fmt: skip
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment()
-        ) as process:
-            when, status = 0, b""
-            for token in _tokens(process.stdout):
-                if self._stopping():
-                    process.kill()
-                    raise GitError("git log was told to stop")
-                if status:
-                    # 0: the last commit that touched it took it away.
-                    folder, _, name = token.rpartition(b"/")
-                    yield folder, name, 0 if status == b"D" else when
-                    status = b""
-                elif token.startswith(_HEADER):
-                    when = int(token[1:]) * 1000
-                else:
-                    status = token.strip(b"\n")
-        if process.returncode:
-            raise GitError(f"git log ended with {process.returncode}")
+    def _locate(self) -> None:
+        names = [b"HEAD", b"logs/HEAD", b"packed-refs", b"shallow"]
+        branch = self._git("rev-parse", "--symbolic-full-name", "HEAD").strip()
+        if branch not in (b"", b"HEAD"):
+            names.append(branch)
+        found = self._git("rev-parse", *(part for name in names for part in (b"--git-path", name)))
+        self._places = [os.path.join(self._root, place) for place in found.split(b"\n") if place]
+
+    def _ends(self) -> bytes:
+        """The commits at which a shallow clone's history ends, a line each; empty for a whole one."""
+        try:
+            with open(self._places[3], "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
+
+    def _has(self, commit: str) -> bool:
+        try:
+            self._git("cat-file", "-e", f"{commit}^{{commit}}")
+        except GitError:
+            return False
+        return True
 
     def _head(self) -> str:
         try:
             return self._git("rev-parse", "--verify", "-q", "HEAD").strip().decode()
         except GitError:
             return ""  # no commit yet
-
-    def _follows(self, before: str, after: str) -> bool:
-        try:
-            self._git("merge-base", "--is-ancestor", before, after)
-        except GitError:
-            return False
-        return True
 
     def _signature(self) -> tuple[object, ...]:
         found: list[object] = []
@@ -134,14 +212,11 @@ class Commits:
                 found.append((state.st_ino, state.st_mtime_ns, state.st_size))
         return tuple(found)
 
-    def _command(self, *args: str | bytes) -> list[str | bytes]:
-        return ["git", "-C", self._root, *args]
-
-    def _git(self, *args: str | bytes) -> bytes:
+    def _git(self, *args: str | bytes, asked: bytes = b"") -> bytes:
         try:
             done = subprocess.run(
-                self._command(*args),
-                stdin=subprocess.DEVNULL,
+                ["git", "-C", self._root, *args],
+                input=asked,
                 capture_output=True,
                 check=True,
                 env=_environment(),
@@ -154,11 +229,9 @@ class Commits:
         return done.stdout
 
 
-def _tokens(stream: IO[bytes] | None) -> Iterator[bytes]:
-    rest = b""
-    while stream is not None and (chunk := stream.read(_CHUNK)):
-        *tokens, rest = (rest + chunk).split(b"\x00")
-        yield from tokens
+def _split(path: bytes) -> tuple[bytes, bytes]:
+    folder, _, name = path.rpartition(b"/")
+    return folder, name
 
 
 def _environment() -> dict[str, str]:

@@ -45,6 +45,15 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _MARKED: Final = tuple(mark for mark, _ in _MARKS)
+_CHARSET: Final = re.compile(rb"""(?:charset|<\?xml[^>]*\bencoding)\s*=\s*["']?\s*([A-Za-z0-9._:-]+)""", re.I)
+_CHARSET_BYTES: Final = 1024
+"""Where a page has to name its charset (HTML standard, section 4.2.5.4)."""
+_WIDER: Final = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
+    "shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030",
+}  # fmt: skip
+"""What browsers read in place of a charset that is named (Encoding standard, section 4.2)."""
+_LEGACY: Final = re.compile(r"(?:cp|iso8859-|koi8-|mac-|big5|euc_|iso2022_|shift_jis)\w*|gb18030|tis-620")
 _WEB: Final = re.compile("https?:", re.I)
 _TOKENS: Final = re.compile(r"[\s,;]+")
 _REFRESH: Final = re.compile(r"\s*[0-9.]*\s*[;,]?\s*(?:url\s*=\s*)?['\"]?(?P<url>[^'\"\s]*)", re.I)
@@ -206,5 +215,19 @@ def _decoded(data: bytes) -> str:
     try:
         text = codecs.utf_8_decode(data, "strict", False)[0]  # it may be cut within a character
     except UnicodeDecodeError:
-        text = data.decode("latin-1")
+        text = data.decode(_charset(data), "replace")
+    else:
+        if "\x1b" in text and (charset := _charset(data)) == "iso2022_jp":
+            text = data.decode(charset, "replace")
     return text.replace("\x00", "\ufffd")
+
+
+def _charset(data: bytes) -> str:
+    """The codec of the charset that a page names; what browsers take where it names none."""
+    match = _CHARSET.search(data, 0, _CHARSET_BYTES)
+    try:
+        name = codecs.lookup(match[1].decode("ascii")).name if match else "cp1252"
+    except LookupError:
+        return "cp1252"
+    name = _WIDER.get(name, name)
+    return name if _LEGACY.fullmatch(name) else "cp1252"

@@ -10,7 +10,8 @@ inotify queue (`InotifyFD`) and keep the table of watched folders ourselves, by 
 2. An event only marks the path it names as dirty. Looking at the path adds watches for folders.
 3. A folder that is moved away loses its watches with the event that says so. It gets them back,
    under its new path, when that is looked at.
-4. An overflow and an unmount are reported once as `lost`; the owner starts again from nothing.
+4. An overflow, an unmount and the end of the root's own watch are reported once as `lost`; the owner
+   starts again from nothing.
 """
 
 from __future__ import annotations
@@ -156,7 +157,11 @@ class WatchTable:
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
         """Forget a folder that is gone. Called by the reader's thread; never raises."""
         with self._lock:
+            known = self._folders.get(wd)
             self._drop(wd)
+        if known is not None and not known[0]:
+            # The one that is made in its place may have the same inode, and no watch.
+            self._lost("the directory itself was removed")
 
     def on_queue_overflow(self) -> None:
         """The kernel dropped events. Called by the reader's thread; never raises."""

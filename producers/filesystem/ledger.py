@@ -55,12 +55,16 @@ class Ledger:
         publisher: EventSink,
         cache: Cache,
         report: Callable[[Trouble], None],
+        *,
+        is_bare: Callable[[], bool],
     ) -> None:
+        """`is_bare` says whether there is nothing at all in the directory."""
         self.comparison = Comparison(cache)
         self._source = source
         self._publisher = publisher
         self._cache = cache
         self._report = report
+        self._is_bare = is_bare
         self._by_content = "content" in source.lastmod
 
     def change(self, rows: Sequence[Row], gone: Sequence[Row], before: Iterable[Row | None] = ()) -> int:
@@ -161,6 +165,8 @@ class Ledger:
         return Reconciled(listed, sent - deletes, deletes, held)
 
     def _too_many(self, deletes: int, total: int) -> bool:
+        if deletes and self._source.max_delete < 1 and self._is_bare():
+            return True  # a mount that is missing looks so
         return deletes > MANY and deletes > self._source.max_delete * total
 
     def _differences(self, *, deletes: bool) -> Iterator[Event]:

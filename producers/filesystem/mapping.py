@@ -17,7 +17,9 @@ import os
 import re
 import string
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
+from sitemap_store.errors import Refused
 from sitemap_store.urls import UrlRules, normalise, quote_segment
 
 MARKDOWN: Final = frozenset({b".md", b".markdown", b".mdown", b".mkd"})
@@ -61,10 +63,10 @@ class Mapping:
         start, of the whole path. Raises Refused.
         """
         if slug.startswith("/"):
-            return self.at(self._folder_prefix + slug.lstrip("/"))
+            return self.own(self._folder_prefix + slug.lstrip("/"))
         if name in self._index:
             if slug and folder:
-                folder = folder[: folder.rfind(b"/") + 1] + os.fsencode(slug)
+                folder = folder[: folder.rfind(b"/") + 1] + _octets(slug)
             path = self._folder_prefix + _quoted_folder(folder)
         else:
             dot = name.rfind(b".")
@@ -75,15 +77,22 @@ class Mapping:
             around = self._around.get(suffix)
             if around is None:
                 around = self._around[suffix] = self._without_stem(folder, suffix)
-            path = quoted(os.fsencode(slug) if slug else stem).join(around)
+            path = quoted(_octets(slug) if slug else stem).join(around)
         if "//" in path:
             path = _SLASHES.sub("/", path)
         if self._never and len(path) > 1 and path.endswith("/"):
             path = path[:-1]
         loc = self._base + path
-        if self._rules.is_plain(loc) and "/." not in loc:
+        if "/." in path:
+            _check_segments(path)
+        elif self._rules.is_plain(loc):
             return loc  # as almost all; it is what `normalise` says, in half the time
         return normalise(loc, self._rules).loc
+
+    def own(self, address: str) -> str:
+        """`at` for an address that a page is to have: one with a dot segment is refused."""
+        _check_segments(re.split(r"[?#]", address, maxsplit=1)[0])
+        return self.at(address)
 
     def at(self, address: str) -> str:
         """The normalised address that a page gives itself: absolute, or below base_url.
@@ -112,6 +121,24 @@ class Mapping:
                     parts[-1] += above
                 parts.append("" if field == "stem" or (field == "path" and strip) else ending)
         return parts
+
+
+def _check_segments(path: str) -> None:
+    for segment in path.split("/"):
+        if unquote(segment) in (".", ".."):
+            detail = (
+                f"{path[:120]!r} has the dot segment {segment!r}, which would make it another page's "
+                "address; write the address without it."
+            )
+            raise Refused(loc=path[:2048], rule="dot-segment", detail=detail)
+
+
+def _octets(slug: str) -> bytes:
+    try:
+        return os.fsencode(slug)
+    except UnicodeEncodeError as error:
+        detail = f"The slug {slug[:80]!a} holds a lone surrogate, which stands for no character."
+        raise Refused(loc="", rule="control-character", detail=detail) from error
 
 
 def quoted(path: bytes) -> str:

@@ -18,7 +18,7 @@ def tell_held(held: int, directory: Path, standing: Standing) -> None:
     standing.say(held_deletes=held)
     if held and held != before:
         log.error(
-            "%d URLs have no file any more, which is more than max_delete lets a scan delete. "
+            "%d URLs have no file any more: more than max_delete lets a scan delete, or all of them. "
             "They stay in the sitemap. If the files of %s are gone for good, start once with "
             "--accept-deletes; if a disk is not mounted, mount it.",
             held,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from collections.abc import Mapping as Fields
+from datetime import date
 from typing import Final, NamedTuple
 
 from producers.filesystem.dates import date_text, instant
@@ -17,10 +19,17 @@ HTML: Final = (b".html", b".htm", b".xhtml", b".xht")
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _LEFT_OUT: Final = ("sitemapexclude", "excludefromsitemap", "noindex")
-_OWN_LEFT_OUT: Final = ("exclude", "disable", "disabled", "noindex")
-_KEEPING_OUT: Final = frozenset({"sitemap", "draft", "published", "robots", *_LEFT_OUT})
+_OWN_LEFT_OUT: Final = ("exclude", "disable", "disabled", "noindex", "ignore")
+_DRAFT_STATUS: Final = frozenset({"draft", "hidden", "private", "pending", "unlisted", "unpublished"})
+_KEEPING_OUT: Final = frozenset({
+    "sitemap", "draft", "published", "robots", "status", "unlisted", "headless", "render", "build",
+    "permalink", "routable", "eleventyexcludefromcollections", "redirect", "redirectto", *_LEFT_OUT,
+})  # fmt: skip
 """Fields without which a page is listed."""
-_PUBLISHED: Final = ("publishdate", "pubdate", "date")
+_STYLES: Final = frozenset({"pretty", "date", "none", "ordinal", "weekdate"})
+"""Jekyll's names for patterns of addresses."""
+_PATTERN: Final = re.compile(r"(?<![a-z]):[A-Za-z_]|\{\{|\{%", re.I)
+_WEB: Final = ("http://", "https://")
 _EXPIRED: Final = ("expirydate", "unpublishdate")
 
 
@@ -71,7 +80,7 @@ def _from_fields(fields: Fields[str, object], source: FilesystemSource, zone: st
         dates=tuple(filter(None, dates)),
         changefreq=_checked(check_changefreq, settings.get("changefreq", fields.get("changefreq")), warnings),
         priority=_checked(check_priority, settings.get("priority"), warnings),
-        opens=_first_instant(fields, _PUBLISHED, zone),
+        opens=_first_instant(fields, source.opening_fields, zone),
         closes=_first_instant(fields, _EXPIRED, zone),
         address=_address(fields, warnings),
         slug=_slug(fields),
@@ -80,23 +89,42 @@ def _from_fields(fields: Fields[str, object], source: FilesystemSource, zone: st
 
 
 def _why(fields: Fields[str, object], settings: Fields[str, object]) -> str:
-    own = fields.get("sitemap")
-    if _flag(fields.get("draft")) is True or _flag(fields.get("published")) is False:
+    flag = {name: _flag(fields.get(name)) for name in _KEEPING_OUT}
+    if flag["draft"] is True or flag["published"] is False or _word(fields.get("status")) in _DRAFT_STATUS:
         return "draft"
-    if any(_flag(fields.get(key)) is True for key in _LEFT_OUT):
+    if flag["unlisted"] is True or flag["eleventyexcludefromcollections"] is True:
+        return "unlisted"
+    if _has_no_page(fields, flag):
+        return "no page"
+    if any(fields.get(name) and flag[name] is not False for name in ("redirect", "redirectto")):
+        return "refresh"
+    if any(flag[name] is True for name in _LEFT_OUT):
         return "sitemap"
     if not _robots(fields.get("robots")).isdisjoint(("noindex", "none")):
         return "noindex"
-    if any(_flag(settings.get(key)) is True for key in _OWN_LEFT_OUT) or _flag(own) is False:
+    if any(_flag(settings.get(key)) is True for key in _OWN_LEFT_OUT) or flag["sitemap"] is False:
         return "sitemap"
-    return "sitemap" if isinstance(own, str) and own.lower() in ("exclude", "noindex") else ""
+    return "sitemap" if _word(fields.get("sitemap")) in ("exclude", "noindex") else ""
+
+
+def _has_no_page(fields: Fields[str, object], flag: Fields[str, bool | None]) -> bool:
+    """Whether the generator writes no page for the file, or one that no list of pages leads to."""
+    build = fields.get("build")
+    kept = build if isinstance(build, dict) else {}
+    told = (fields.get("render"), kept.get("render"), kept.get("list"))
+    if any(_flag(value) is False or _word(value) in ("never", "link") for value in told):
+        return True
+    return flag["headless"] is True or _word(fields.get("permalink")) == "false" or flag["routable"] is False
+
+
+def _word(value: object) -> str:
+    """A field's text in lower case; of a boolean `true` or `false`."""
+    return str(value).lower() if isinstance(value, bool) else _text(value).lower()
 
 
 def _flag(value: object) -> bool | None:
     """True or False when a field says so, in one of the ways of YAML, TOML and JSON."""
-    if isinstance(value, bool) or value in (0, 1):
-        return bool(value)
-    word = value.strip().lower() if isinstance(value, str) else ""
+    word = _word(value)
     return True if word in _TRUE else False if word in _FALSE else None
 
 
@@ -125,23 +153,28 @@ def _first_instant(fields: Fields[str, object], names: tuple[str, ...], zone: st
 
 def _address(fields: Fields[str, object], warnings: list[str]) -> str:
     for name in ("permalink", "url"):
-        value = fields.get(name)
-        if not isinstance(value, str) or not value.strip():
+        address = _text(fields.get(name))
+        if address.lower() in ("", "true", "false"):
             continue
-        address = value.strip()
-        if not address.startswith(("/", "http://", "https://")) or "/:" in address:
+        if address.lower() in _STYLES or _PATTERN.search(address):
             warnings.append(f"Its {name} {address[:80]!r} is a pattern; its path decides instead.")
             continue
-        return address
+        return address if address.startswith(("/", *_WEB)) else f"/{address}"
     return ""
 
 
 def _slug(fields: Fields[str, object]) -> str:
-    value = fields.get("slug")
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**18:
-        return str(value)  # YAML makes a number of a slug such as 2026
-    slug = value.strip() if isinstance(value, str) else ""
+    slug = _text(fields.get("slug"))
     return slug if slug.startswith("/") else slug.rstrip("/")
+
+
+def _text(value: object) -> str:
+    """The text of a field as it was written; empty for a list, a table, true or false."""
+    if isinstance(value, date):
+        return value.isoformat()  # TOML's
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) if abs(value) < 10**18 else ""
+    return value.strip() if isinstance(value, str) else ""
 
 
 __all__ = ["NOTHING_SAID", "Facts", "FrontMatterError", "read_page"]

@@ -3,10 +3,13 @@
 Full scans and looks at dirty paths happen on one thread and take turns: between two folders of a
 scan, ripe paths are looked at. So that the scan does not take back what such a look found, the look
 tells it which folders exist (`_visited`), and the ledger strikes the files that are there after all.
+
+A little longer than most modules: scans and looks share what was visited, locked and taken by links.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import stat as st
 from collections.abc import Callable, Iterable, Iterator
@@ -15,11 +18,12 @@ from typing import Final
 from producers.filesystem.cache import Cache, Row
 from producers.filesystem.examine import Examiner
 from producers.filesystem.ledger import Ledger
+from producers.filesystem.links import Links
 from producers.filesystem.root import Root
-from producers.filesystem.selection import IGNORE_FILE, Selection
+from producers.filesystem.selection import IGNORE_FILE, SWAPPED, Selection
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
-from producers.filesystem.walk import Listed, read_small, walk
+from producers.filesystem.walk import Listed, is_gone, walk
 from sitemap_store.errors import Unavailable
 
 CHUNK: Final = 1000
@@ -60,6 +64,9 @@ class Scanner:
         self._watch = watch
         self._visited: set[bytes] | None = None
         self._locked: set[bytes] = set()
+        self._links = Links(root.path, selection, report) if source.follow_symlinks else None
+        self._turned = -1
+        self._asleep: tuple[float, float] = (0, 0)
 
     def scan(self, *, send: bool, between: Callable[[], None]) -> int:
         """Look at the whole tree; returns how many files are pages by their names.
@@ -81,7 +88,8 @@ class Scanner:
                     continue
                 self._visited.add(listed.folder)
                 files += len(listed.files)
-                missed = self._compare(listed.folder, listed.files, rows, before)
+                unread += self._unknown(listed)
+                missed = self._compare(listed, rows, before)
                 self._ledger.comparison.miss((row.dir, row.name) for row in missed)
                 if len(rows) >= CHUNK:
                     self._flush(rows, before, send=send)
@@ -105,6 +113,7 @@ class Scanner:
             if listed.error is not None:
                 self._unlisted(listed.folder, listed.error)
                 continue
+            self._unknown(listed)
             now = self._clock()  # what changes while its folder is read counts as too fresh
             examined = (
                 self._examiner.examine(self._root, listed.folder, name, found, None, now)
@@ -139,20 +148,17 @@ class Scanner:
                 continue
             slash = path.rfind(b"/")
             folder, name = path[: max(slash, 0)], path[slash + 1 :]
-            if name == IGNORE_FILE:
-                text = read_small(self._root + b"/" + path)
-                self._selection.set_ignore(folder, text)
+            if name in (IGNORE_FILE, SWAPPED):
                 sent += self._subtree(folder)
                 covered.add(folder)
                 continue
             try:
                 found = os.stat(self._root + b"/" + path, follow_symlinks=self._source.follow_symlinks)
-            except (FileNotFoundError, NotADirectoryError):
-                found = None
             except OSError as error:
-                self._locked.add(folder)
-                self._report(Trouble(path, "unreadable", f"can't be looked at ({error.strerror})"))
-                continue
+                if not is_gone(error):
+                    self._unseen(folder, name, error)
+                    continue
+                found = None
             if found is not None and st.S_ISDIR(found.st_mode):
                 covered.add(path)
                 sent += self._subtree(path)
@@ -179,9 +185,19 @@ class Scanner:
         return sent + self._send(rows, gone, before)
 
     def turn(self, now: int) -> int:
-        """Send what comes and goes by its own dates by `now` (epoch ms); returns the events."""
+        """Send what comes and goes by its own dates by `now` (epoch ms); returns the events.
+
+        The rows are asked only when the next of their dates has come, or they changed since.
+        """
+        writes = self._cache.db.total_changes
+        if writes == self._turned and self._asleep[0] <= now < self._asleep[1]:
+            return 0
         rows = self._cache.turned(now)
-        return self._ledger.change(rows, (), rows) if rows else 0
+        sent = self._ledger.change(rows, (), rows) if rows else 0
+        until = self._cache.next_turn(now)
+        self._asleep = now, math.inf if until is None else until
+        self._turned = self._cache.db.total_changes
+        return sent
 
     def _subtree(self, start: bytes) -> int:
         if not self._selection.reaches(start):
@@ -203,7 +219,8 @@ class Scanner:
             visited.add(listed.folder)
             if self._visited is not None:
                 self._visited.add(listed.folder)
-            gone.extend(self._compare(listed.folder, listed.files, rows, before))
+            unread += self._unknown(listed)
+            gone.extend(self._compare(listed, rows, before))
             if len(rows) + len(gone) >= CHUNK:
                 sent += self._send(rows, gone, before)
         for folder in self._cache.folders(start):
@@ -212,19 +229,22 @@ class Scanner:
         return sent + self._send(rows, gone, before)
 
     def _walk(self, start: bytes) -> Iterator[Listed]:
-        follow = self._source.follow_symlinks
-        return walk(self._root, start, self._selection, watch=self._watch, follow=follow)
+        return walk(
+            self._root, start, self._selection, watch=self._watch, links=self._links, report=self._report
+        )
 
     def _compare(
         self,
-        folder: bytes,
-        files: Iterable[tuple[bytes, os.stat_result]],
+        listed: Listed,
         rows: list[Row],
         before: list[Row | None],
     ) -> list[Row]:
+        folder = listed.folder
         known = self._cache.folder(folder)
+        for name, _ in listed.unknown:
+            known.pop(name, None)
         examine, unchanged, clock = self._examiner.examine, self._examiner.unchanged, self._clock
-        for name, found in files:
+        for name, found in listed.files:
             old = known.pop(name, None)
             if old is not None and unchanged(old, found):
                 continue
@@ -264,6 +284,17 @@ class Scanner:
             return 0
         self._locked.difference_update(locked)
         return self._subtree(folder)
+
+    def _unknown(self, listed: Listed) -> list[bytes]:
+        """Report the names that can't be looked at; returns their paths."""
+        return [self._unseen(listed.folder, name, error) for name, error in listed.unknown]
+
+    def _unseen(self, folder: bytes, name: bytes, error: OSError) -> bytes:
+        path = folder + b"/" + name if folder else name
+        self._locked.add(folder)
+        detail = f"can't be looked at ({error.strerror}), so what was known of it stays"
+        self._report(Trouble(path, "unreadable", detail))
+        return path
 
     def _unlisted(self, folder: bytes, error: OSError) -> None:
         self._locked.add(folder)

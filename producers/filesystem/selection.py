@@ -1,7 +1,8 @@
 """Which files are pages: names that never are, include and exclude patterns, `.sitemapignore`.
 
 1. Dot files, editors' backups and half-written files are never pages, whatever the patterns say.
-2. A file must match `include`, and neither it nor a folder above it may be left out.
+2. A file must match `include`, whatever the case of its letters, and neither it nor a folder above
+   it may be left out.
 3. Left out is what `exclude` or a `.sitemapignore` says, in git-ignore syntax. The patterns of a
    `.sitemapignore` are relative to its folder; a deeper file overrules the ones above it, and all
    of them overrule `exclude`. Folders that are left out are neither entered nor watched.
@@ -9,6 +10,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Mapping
@@ -17,6 +19,13 @@ from typing import Final
 from pathspec import GitIgnoreSpec
 
 IGNORE_FILE: Final = b".sitemapignore"
+SWAPPED: Final = b"..data"
+"""The link through which Kubernetes' volumes lead to their files; it is swapped when they change."""
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 _NEVER: Final = re.compile(
     rb"\..*"  # dot files: .#page.md of Emacs, .page.html.aB3dE5 of rsync, .page.md.swp of vim
     rb"|.*~|~\$.*|\#.*\#"  # backups, lock files of office programs, Emacs' unsaved texts
@@ -25,6 +34,34 @@ _NEVER: Final = re.compile(
     re.DOTALL,
 )
 _SUFFIX: Final = re.compile(r"\*(\.[A-Za-z0-9_-]+)")
+
+
+_ERRORS: Final = "40[0-9]|41[0-9]|42[0-9]|431|451|50[0-9]|511|4xx|5xx|50x"
+_LANGUAGE: Final = "[A-Za-z]{2}(?:[-_][A-Za-z]{2,4})?"
+_SERVICE: Final = re.compile(
+    rf"(?:{_LANGUAGE}/)?(?:{_ERRORS})(?:/_?index)?\.[A-Za-z]+"
+    r"|google[0-9a-f]+\.html|yandex_[0-9a-f]+\.(?:html|txt)|bingsiteauth\.xml|naver[0-9a-f]{20,}\.html"
+    r"|(?:baidu[-_]verify_|pinterest-|mailru-verification|wmail_)[^/]*\.html".encode(),
+    re.IGNORECASE,
+)
+
+
+def is_service_page(path: bytes) -> bool:
+    """Whether a file is an error page, or there for a search engine to see whose site it is.
+
+    Both lie at the top of a site, error pages of a language in its folder; deeper down 404 is a name
+    like any.
+    """
+    return _SERVICE.fullmatch(path) is not None
+
+
+def is_pattern(line: str) -> bool:
+    """Whether a line can stand in an ignore file; comments and empty lines can."""
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except (ValueError, re.error):
+        return False
+    return True
 
 
 def never_a_page(name: bytes) -> bool:
@@ -37,8 +74,10 @@ class Selection:
 
     def __init__(self, include: tuple[str, ...], exclude: tuple[str, ...]) -> None:
         suffixes = [_SUFFIX.fullmatch(pattern) for pattern in include]
-        self._suffixes = tuple(match[1].encode() for match in suffixes if match) if all(suffixes) else None
-        self._include = GitIgnoreSpec.from_lines(include)
+        self._suffixes = (
+            tuple(match[1].lower().encode() for match in suffixes if match) if all(suffixes) else None
+        )
+        self._include = GitIgnoreSpec.from_lines(pattern.lower() for pattern in include)
         self._exclude = GitIgnoreSpec.from_lines(exclude) if exclude else None
         self._ignores: dict[bytes, GitIgnoreSpec] = {}
 
@@ -47,28 +86,45 @@ class Selection:
         """The folders with a `.sitemapignore`, and what it says."""
         return self._ignores
 
-    def set_ignore(self, folder: bytes, text: bytes | None) -> None:
-        """Take in the text of a folder's `.sitemapignore`; None when it has none any more."""
+    def set_ignore(self, folder: bytes, text: bytes | None) -> list[str]:
+        """Take in the text of a folder's `.sitemapignore`; None when it has none any more.
+
+        Returns a sentence for each line that is no pattern; the others hold.
+        """
         if text is None:
             self._ignores.pop(folder, None)
-        else:
-            lines = os.fsdecode(text).splitlines()
-            self._ignores[folder] = GitIgnoreSpec.from_lines(lines)
+            return []
+        for mark, encoding in _MARKS:
+            if text.startswith(mark):
+                text = (
+                    text[len(mark) :]
+                    .decode(encoding, "surrogateescape" if encoding == "utf-8" else "ignore")
+                    .encode("utf-8", "surrogateescape")
+                )
+        good, bad = [], []
+        lines = os.fsdecode(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        for number, line in enumerate(lines, 1):
+            if is_pattern(line):
+                good.append(line)
+            else:
+                bad.append(f"line {number}, {line[:80]!a}, is no git-ignore pattern; the other lines hold")
+        self._ignores[folder] = GitIgnoreSpec.from_lines(good)
+        return bad
 
     def matters(self, name: bytes, is_folder: bool) -> bool:
         """Whether a page can depend on what happens to something of that name."""
-        if name == IGNORE_FILE:
+        if name in (IGNORE_FILE, SWAPPED):
             return True
-        if not is_folder and self._suffixes is not None and not name.endswith(self._suffixes):
+        if not is_folder and self._suffixes is not None and not name.lower().endswith(self._suffixes):
             return False
         return not never_a_page(name)
 
     def is_page(self, folder: bytes, name: bytes) -> bool:
         """Whether the file is a page, given that its folder is entered."""
         if self._suffixes is None:
-            if not self._include.match_file(_text(folder, name)):
+            if not self._include.match_file(_text(folder, name).lower()):
                 return False
-        elif not name.endswith(self._suffixes):
+        elif not name.lower().endswith(self._suffixes):
             return False
         if _NEVER.fullmatch(name):
             return False

@@ -78,7 +78,7 @@ class Session:
         self._counted = self._asked = float("-inf")
         self._changed = True
         self._state_id: str | None = None
-        self._selection = Selection(source.include, source.exclude)
+        self._selection = Selection(source.include, source.left_out)
         why = standing.limited or self._root.why_polling(source.polling)
         self._table = None if why else self._watch_table()
         if self._table is None:
@@ -87,7 +87,7 @@ class Session:
         self._history: History | None = None
         if "git" in source.lastmod:
             self._history = History(source.directory, self._root.path, cache, standing)
-        self._ledger = Ledger(source, publisher, cache, report)
+        self._ledger = Ledger(source, publisher, cache, report, is_bare=self._root.is_bare)
         self._scanner = Scanner(
             source,
             self._root,

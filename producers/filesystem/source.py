@@ -9,13 +9,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Final, NoReturn
+from urllib.parse import unquote
 
+from producers.filesystem.selection import is_pattern
 from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.wire import check_source
 
 PLACEHOLDERS: Final = ("path", "dir", "stem", "name", "ext")
 LASTMOD_CHOICES: Final = ("front-matter", "meta", "git", "content", "mtime")
 TRAILING_SLASH: Final = ("keep", "always", "never")
+GENERATORS: Final = ("", "jekyll", "hugo", "eleventy", "astro", "docusaurus", "mkdocs", "grav", "hexo")
+_HIDES_FUTURE: Final = ("", "jekyll", "hugo")
+"""Generators that leave a page out until its `date` has come."""
+_SOURCES_ONLY: Final = {
+    "jekyll": (
+        "_drafts/",
+        "_includes/",
+        "_layouts/",
+        "_data/",
+        "_sass/",
+        "/_site/",
+        "/vendor/",
+        "node_modules/",
+    ),
+    "hugo": ("/archetypes/", "/layouts/", "/themes/", "/public/", "/resources/", "node_modules/"),
+    "eleventy": ("_includes/", "_data/", "/_site/", "node_modules/"),
+    "hexo": ("_drafts/", "/themes/", "/scaffolds/", "/public/", "node_modules/"),
+}
+"""Folders of templates, drafts and results, from which the generator makes no pages."""
 POLLING: Final = ("auto", "always", "never")
 _TELLING: Final = ("path", "stem", "name")
 _TYPES: Final = {
@@ -59,6 +80,10 @@ class FilesystemSource:
     """Take the suffix off in `{path}`; None: off Markdown files, and off all before a slash."""
     trailing_slash: str = "keep"
     """keep (as the template has it), always, or never."""
+    generator: str = ""
+    """What makes the site of the files, which decides what keeps a page out; "": any, at its strictest."""
+    service_pages: bool = False
+    """List error pages (404.html) and the files by which search engines verify a site."""
     front_matter: bool = True
     """Read what a file says of itself between `---`, `+++` or braces at its start."""
     html_head: bool = True
@@ -95,7 +120,7 @@ class FilesystemSource:
             if not name or "/" in name:
                 self._bad("index_files", f"{name!r} is no file name.")
         for pattern in (*self.include, *self.exclude):
-            if not pattern.strip() or "\n" in pattern:
+            if not pattern.strip() or "\n" in pattern or not is_pattern(pattern):
                 option = "include" if pattern in self.include else "exclude"
                 self._bad(option, f"{pattern!r} is no git-ignore pattern.")
         for field in self.lastmod_fields:
@@ -105,12 +130,24 @@ class FilesystemSource:
             self._one_of("lastmod", choice, LASTMOD_CHOICES)
         self._one_of("trailing_slash", self.trailing_slash, TRAILING_SLASH)
         self._one_of("polling", self.polling, POLLING)
+        self._one_of("generator", self.generator, GENERATORS)
         self._within("poll_interval", 0.05, 86_400)
         self._within("debounce", 0, 60)
         self._within("debounce_max", self.debounce, 600)
         self._within("max_delete", 0, 1)
         if self.rescan_interval != 0:
             self._within("rescan_interval", 1, 31 * 86_400)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The patterns of `exclude`, after those of the generator's own folders."""
+        return (*_SOURCES_ONLY.get(self.generator, ()), *self.exclude)
+
+    @property
+    def opening_fields(self) -> tuple[str, ...]:
+        """Front matter fields before whose date a page is not listed, by their plain names."""
+        fields = ("publishdate", "pubdate")
+        return (*fields, "date") if self.generator in _HIDES_FUTURE else fields
 
     def _check_types(self) -> None:
         for field in dataclasses.fields(self):
@@ -136,6 +173,8 @@ class FilesystemSource:
         except ValueError as error:
             self._bad("url", f"{self.url!r} has a brace without its partner ({error}).")
         names = []
+        if any(unquote(segment) in (".", "..") for segment in self.url.split("/")):
+            self._bad("url", f"{self.url!r} has a dot segment, which would lead to another folder.")
         for _, name, form, conversion in parts:
             if name is None:
                 continue
@@ -152,7 +191,7 @@ class FilesystemSource:
 
     def _one_of(self, option: str, value: str, choices: tuple[str, ...]) -> None:
         if value not in choices:
-            self._bad(option, f"{value!r} is none of {', '.join(choices)}.")
+            self._bad(option, f"{value!r} is none of {', '.join(filter(None, choices))}.")
 
     def _within(self, option: str, low: float, high: float) -> None:
         value = getattr(self, option)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from producers.filesystem.links import Links
 from producers.filesystem.selection import IGNORE_FILE, Selection
+from producers.filesystem.troubles import Trouble
 from sitemap_store.errors import Unavailable
 
 
@@ -21,6 +24,8 @@ class Listed(NamedTuple):
     files: list[tuple[bytes, os.stat_result]]
     error: OSError | None = None
     """Why the folder could not be listed: what is in it, and below, is not known."""
+    unknown: tuple[tuple[bytes, OSError], ...] = ()
+    """Names in it that are there and can't be looked at."""
 
 
 def walk(
@@ -29,20 +34,26 @@ def walk(
     selection: Selection,
     *,
     watch: Callable[[bytes], None] | None = None,
-    follow: bool = False,
+    links: Links | None = None,
+    report: Callable[[Trouble], None] = lambda trouble: None,
 ) -> Iterator[Listed]:
     """The folders from `start` (relative to `root`) on downwards, each before those below it, by name.
 
     A folder that is gone before it is listed is left out. `selection` learns the
-    `.sitemapignore` files on the way. With `follow`, links are followed, except back to a folder
-    above. `watch` may raise WatchLimit, which ends the walk.
+    `.sitemapignore` files on the way. With `links`, links are followed, where it enters what they
+    lead to. `watch` may raise WatchLimit, which ends the walk.
     """
+    follow = links is not None
+    if links is not None and not start:
+        links.clear()
     stack = [start]
     while stack:
         folder = stack.pop()
         path = root + b"/" + folder if folder else root
         files: list[tuple[bytes, os.stat_result]] = []
         try:
+            if links is not None and folder and not links.enters(folder):
+                continue
             if watch is not None:
                 watch(folder)
             with os.scandir(path) as listing:
@@ -52,9 +63,17 @@ def walk(
         except OSError as error:
             yield Listed(folder, files, error)
             continue
-        ignores = IGNORE_FILE in [entry.name for entry in entries]
-        selection.set_ignore(folder, read_small(path + b"/" + IGNORE_FILE) if ignores else None)
-        above: set[tuple[int, int]] | None = None
+        ignore = path + b"/" + IGNORE_FILE
+        try:
+            text = _read_ignore(ignore) if IGNORE_FILE in [entry.name for entry in entries] else None
+        except OSError as error:
+            # Without it private pages would be listed.
+            yield Listed(folder, files, OSError(error.errno, f"{error.strerror}: {IGNORE_FILE.decode()}"))
+            continue
+        for sentence in selection.set_ignore(folder, text):
+            place = folder + b"/" + IGNORE_FILE if folder else IGNORE_FILE
+            report(Trouble(place, "ignore file", sentence))
+        unknown: list[tuple[bytes, OSError]] = []
         below: list[bytes] = []
         for entry in entries:
             name = entry.name
@@ -63,33 +82,24 @@ def walk(
                     if selection.is_page(folder, name):
                         files.append((name, entry.stat(follow_symlinks=follow)))
                 elif entry.is_dir(follow_symlinks=follow) and selection.enters(folder, name):
-                    if follow and entry.is_symlink():
-                        if above is None:
-                            above = _identities(root, folder)
-                        found = entry.stat()
-                        if (found.st_dev, found.st_ino) in above:
-                            continue
                     below.append(folder + b"/" + name if folder else name)
-            except OSError:
-                continue  # gone, or a link to nowhere
+            except OSError as error:
+                if not is_gone(error):
+                    unknown.append((name, error))
         stack += sorted(below, reverse=True)
-        yield Listed(folder, files)
+        yield Listed(folder, files, unknown=tuple(unknown))
 
 
-def read_small(path: bytes, most: int = 1 << 20) -> bytes | None:
-    """A small file's bytes; None when it can't be read."""
+def is_gone(error: OSError) -> bool:
+    """Whether an error says that there is nothing: gone, or a link to nowhere or to itself."""
+    return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+
+def _read_ignore(path: bytes, most: int = 1 << 20) -> bytes | None:
     try:
         with open(path, "rb") as file:
             return file.read(most)
-    except OSError:
-        return None
-
-
-def _identities(root: bytes, folder: bytes) -> set[tuple[int, int]]:
-    found = set()
-    path = root
-    for name in (b"", *folder.split(b"/")):
-        path = path + b"/" + name if name else path
-        state = os.stat(path)
-        found.add((state.st_dev, state.st_ino))
-    return found
+    except OSError as error:
+        if is_gone(error) or error.errno == errno.EISDIR:
+            return None
+        raise

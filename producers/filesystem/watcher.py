@@ -30,7 +30,7 @@ from sitemap_store.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
-FACTS: Final = 1
+FACTS: Final = 2
 """Goes up when files are to be read anew because they are understood differently."""
 
 
@@ -108,6 +108,7 @@ class Watcher:
         standing, pause = self._standing, 0.0
         standing.say(state="starting", problem=None, held_deletes=0)
         while not standing.stopping.is_set():
+            state = "waiting"
             try:
                 with closing(self._cache()) as cache:
                     standing.cold = not cache.adopt(self._settings())
@@ -127,9 +128,9 @@ class Watcher:
                 log.exception(
                     "Watching %s failed.", self.source.directory, extra=self._standing.extra("source_failed")
                 )
-                problem = "it failed for a reason that the log tells"
+                problem, state = "it failed for a reason that the log tells", "failed"
             pause = min(max(pause * 2, PAUSES[0]), PAUSES[1])
-            self._wait(problem, pause)
+            self._wait(problem, pause, state)
 
     def _sessions(self, cache: Cache, pause: float) -> float:
         standing = self._standing
@@ -145,11 +146,11 @@ class Watcher:
             pause = 0.0
         return pause
 
-    def _wait(self, problem: str, pause: float) -> None:
+    def _wait(self, problem: str, pause: float, state: str = "waiting") -> None:
         standing = self._standing
         if standing.status.get("problem") != problem:
             log.error("%s. Trying again.", problem, extra=self._standing.extra("source_waits"))
-        standing.say(state="waiting", problem=problem)
+        standing.say(state=state, problem=problem)
         standing.reconcile_due = True
         standing.stopping.wait(pause)
 
@@ -180,7 +181,8 @@ class Watcher:
         source, rules = self.source, self._site.rules
         what = (
             FACTS, source.url, source.index_files, source.strip_extension, source.trailing_slash,
-            source.front_matter, source.html_head, source.lastmod, source.lastmod_fields,
+            source.front_matter, source.html_head, source.generator, source.service_pages,
+            source.lastmod, source.lastmod_fields,
             rules.base, rules.cross_submission, sorted(rules.strip_query), rules.limits,
             self._site.assume_timezone,
         )  # fmt: skip

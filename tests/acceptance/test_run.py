@@ -219,7 +219,7 @@ def test_a_lost_data_folder_is_one_command_away(place: Place, lost: str, word: s
     def serving() -> Service:
         service = place.service(*start)
         service.says("Serving at ")
-        until(lambda: len(published(place.output)) == 3, within=SOON, what="all pages are listed")
+        until(lambda: len(published(place.output)) == 3, what="all pages are listed")
         return service
 
     assert serving().stop() == 0

@@ -14,6 +14,7 @@ import pytest
 
 from producers.filesystem import scan
 from producers.filesystem.inotify import WatchTable
+from producers.filesystem.session import Session
 from tests import needs
 from tests.integration.filesystem_world import World, until
 
@@ -68,6 +69,46 @@ def test_an_empty_folder_deletes_nothing(
     until(lambda: watcher.health()["held_deletes"] == 0)
     # Without the cache nobody knows that a file which comes back is in the state already.
     assert world.events_of("0/0.html") == (["add", "add"] if cold else ["add"])
+
+
+@pytest.mark.parametrize("polling", ["never", "always"])
+@pytest.mark.parametrize("pages", [1, 2, 90])
+def test_an_empty_folder_deletes_nothing_however_few_its_pages_were(
+    world: World, polling: str, pages: int
+) -> None:
+    """A mount that is missing at the start is no reason to delete a small site either."""
+    urls = filled(world, pages)
+    world.watch(polling=polling).stop()
+    away = emptied(world)
+    watcher = world.watch(polling=polling)
+    assert watcher.health()["held_deletes"] == pages
+    assert world.urls() == urls
+    world.content.rmdir()
+    away.rename(world.content)
+    until(lambda: watcher.health()["held_deletes"] == 0)
+    assert world.urls() == urls
+    watcher.stop()
+    emptied(world)
+    world.watch(polling=polling, accept_deletes=True)
+    assert world.urls() == set()
+
+
+def test_an_empty_folder_is_believed_where_the_setting_says_so(world: World) -> None:
+    """`max_delete = 1` is for whoever wants no guard."""
+    filled(world, 5)
+    world.watch().stop()
+    emptied(world)
+    world.watch(max_delete=1.0)
+    assert world.urls() == set()
+
+
+def test_files_that_go_while_it_is_watched_are_deleted_to_the_last(world: World) -> None:
+    """What events told of is believed: the last page of a site may be removed."""
+    filled(world, 5)
+    world.watch()
+    for entry in world.content.iterdir():
+        shutil.rmtree(entry)
+    world.until_urls()
 
 
 def test_a_poll_does_not_forget_what_a_comparison_held_back(world: World) -> None:
@@ -187,6 +228,32 @@ def test_a_reader_thread_that_ends_is_replaced(
     world.settle()
 
 
+@pytest.mark.parametrize("step", ["_round", "_scan", "_reconcile"])
+def test_a_fault_of_ours_is_told_and_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: str
+) -> None:
+    """Whatever is raised, status says `failed`, the log has its traceback, and the source goes on."""
+    broken = threading.Event()
+    broken.set()
+    through = getattr(Session, step)
+
+    def fails(session: Session) -> None:
+        if broken.is_set():
+            raise ZeroDivisionError("a fault")
+        through(session)
+
+    world.write("a.html")
+    monkeypatch.setattr(Session, step, fails)
+    monkeypatch.setattr("producers.filesystem.ledger.Ledger.knows_nothing", lambda ledger: False)
+    watcher = world.watch(ready=False)
+    until(lambda: watcher.health().get("state") == "failed", watcher.health)
+    assert "ZeroDivisionError: a fault" in caplog.text
+    broken.clear()
+    world.until_urls("a.html")
+    until(lambda: watcher.health()["problem"] is None)
+    assert watcher.health()["state"] == "watching"
+
+
 def test_a_folder_that_cannot_be_listed_keeps_its_pages(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -246,11 +313,11 @@ def test_changes_during_a_long_scan_are_not_held_up(world: World, monkeypatch: p
     gate, entered = threading.Event(), threading.Event()
     through = scan.Scanner._compare
 
-    def slow(scanner: Any, folder: bytes, *rest: Any) -> Any:
+    def slow(scanner: Any, *args: Any) -> Any:
         if scanner._visited is not None and len(scanner._visited) == 5:
             entered.set()
             gate.wait(20)
-        return through(scanner, folder, *rest)
+        return through(scanner, *args)
 
     monkeypatch.setattr(scan.Scanner, "_compare", slow)
     watcher.rescan()

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from producers.filesystem import scan
+from producers.filesystem.cache import Cache, Row
 from producers.filesystem.examine import Examiner
 from sitemap_store.events import Event
 from sitemap_store.w3c import instant_ms
@@ -59,6 +61,7 @@ def test_changes_are_seen_as_they_happen(world: World, polling: str) -> None:
     world.settle()
     world.write("deep/b2.html", "no draft")
     world.settle()
+    (world.content / "note.txt").write_text("so that the folder is not empty")
     shutil.rmtree(world.content / "deep")
     world.settle()
     assert world.urls() == set()
@@ -278,6 +281,24 @@ def test_a_root_that_is_made_anew_is_watched_anew(world: World) -> None:
     world.settle()
 
 
+@pytest.mark.parametrize("pages", [0, 1, 3])
+def test_a_root_that_is_made_anew_under_the_same_inode_is_watched(world: World, pages: int) -> None:
+    """ext4 and tmpfs give a new folder the number of the one that just went, which no watch tells of."""
+    for number in range(pages):
+        world.write(f"{number}.html")
+    watcher = world.watch()
+    inode = world.content.stat().st_ino
+    for _ in range(200):
+        shutil.rmtree(world.content)
+        world.content.mkdir()
+        if world.content.stat().st_ino == inode:
+            break
+    world.write("new.html")
+    until(lambda: "new.html" in world.urls(), watcher.health)
+    world.write("later.html")
+    until(lambda: "later.html" in world.urls(), watcher.health)
+
+
 def test_nothing_is_sent_of_a_root_that_is_another_by_now(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,6 +382,55 @@ def test_links_are_followed_when_the_setting_says_so(world: World, polling: str)
     world.until_urls("folder/a.html", "file.html", "folder/b.html")
 
 
+def test_each_real_folder_is_looked_at_once(
+    world: World, polling: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Links to parents, to each other's trees and to what is there anyway neither grow nor list twice."""
+    outside = world.folder / "outside"
+    (outside / "sub").mkdir(parents=True)
+    (outside / "sub" / "a.html").write_text("a")
+    world.write("real/b.html")
+    world.write("hidden/c.html")
+    for name, target in (
+        ("a-sub", outside / "sub"), ("b-all", outside), ("c-again", outside), ("d-up", world.folder),
+        ("e-real", world.content / "real"), ("f-hidden", world.content / "hidden"), ("g-root", Path("/")),
+    ):  # fmt: skip
+        (world.content / name).symlink_to(target)
+    (outside / "up").symlink_to(world.folder)
+    (outside / "sub" / "round").symlink_to(outside)
+    wanted = {"a-sub/a.html", "real/b.html", "f-hidden/c.html"}
+    watcher = world.watch(follow_symlinks=True, polling=polling, exclude=["/hidden/"])
+    assert world.urls() == wanted
+    for name in ("a-sub/round/sub", "b-all", "c-again", "d-up", "e-real", "g-root"):
+        assert f"{name}: leads to" in caplog.text, name
+    (world.content / "h-late").symlink_to(outside / "sub")
+    (outside / "sub" / "d.html").write_text("d")
+    world.until_urls(*wanted, "a-sub/d.html")
+    (world.content / "a-sub").unlink()
+    until(lambda: "a-sub/a.html" not in world.urls())
+    watcher.rescan()
+    world.until_urls("b-all/sub/a.html", "b-all/sub/d.html", "real/b.html", "f-hidden/c.html")
+
+
+def test_a_configmap_that_is_swapped_is_seen(world: World, polling: str) -> None:
+    """Kubernetes changes a volume's files by swapping the link `..data`, through which they all lead."""
+    for version, text in (("1", "one"), ("2", "---\ndraft: true\n---\n")):
+        (world.content / f"..{version}").mkdir()
+        for name in ("a.md", "b.md"):
+            (world.content / f"..{version}" / name).write_text(text if name == "a.md" else "text")
+    (world.content / "..data").symlink_to("..1")
+    for name in ("a.md", "b.md"):
+        (world.content / name).symlink_to(f"..data/{name}")
+    world.watch(follow_symlinks=True, polling=polling)
+    assert world.urls() == {"a", "b"}
+    (world.content / "..data_tmp").symlink_to("..2")
+    os.replace(world.content / "..data_tmp", world.content / "..data")
+    world.until_urls("b")
+    (world.content / "..data_tmp").symlink_to("..1")
+    os.replace(world.content / "..data_tmp", world.content / "..data")
+    world.until_urls("a", "b")
+
+
 def test_touching_is_no_update_when_content_decides(world: World) -> None:
     """touch, chmod, a restore with old times and a fresh clone: same bytes, no event."""
     world.write("a.html", "one")
@@ -418,6 +488,42 @@ def test_dates_to_come_are_kept_without_any_event(world: World) -> None:
     world.until_urls("a", "b")
     now[0] = instant_ms("2026-05-01T00:00:01Z") / 1000
     world.until_urls("b")
+
+
+def test_it_sleeps_until_the_next_date(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With many dates to come the rows are asked when one of them has come, and not at every look."""
+    now = [instant_ms("2026-03-21T00:00:00Z") / 1000]
+    for number in range(20):
+        world.write(f"{number}.md", f"---\ndate: 2026-04-{number + 1:02}\n---\n")
+    world.write("past.md", "---\ndate: 2020-01-01\nexpiryDate: 2021-01-01\n---\n")
+    world.write("leaves.md", "---\nexpiryDate: 2026-04-02\n---\n")
+    asked: list[int] = []
+    turned, turn = Cache.turned, scan.Scanner.turn
+    looks = [0]
+
+    def counted(cache: Cache, when: int) -> list[Row]:
+        asked.append(when)
+        return turned(cache, when)
+
+    def look(scanner: scan.Scanner, when: int) -> int:
+        looks[0] += 1
+        return turn(scanner, when)
+
+    monkeypatch.setattr(Cache, "turned", counted)
+    monkeypatch.setattr(scan.Scanner, "turn", look)
+    world.watch(clock=lambda: now[0])
+    world.until_urls("leaves")
+    until(lambda: looks[0] > 2)
+    before, seen = len(asked), looks[0]
+    until(lambda: looks[0] > seen + 3)
+    assert len(asked) == before
+    now[0] = instant_ms("2026-04-01T00:00:00Z") / 1000
+    world.until_urls("0", "leaves")
+    now[0] = instant_ms("2026-04-03T00:00:00Z") / 1000
+    world.until_urls("0", "1", "2")
+    now[0] = instant_ms("2026-04-01T00:00:00Z") / 1000  # a clock that is put right
+    world.write("20.md", "---\ndate: 2026-03-01\n---\n")
+    until(lambda: "20" in world.urls())
 
 
 def test_a_date_that_passed_while_nobody_watched_is_kept(world: World) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from producers.filesystem.cache import Row
-from producers.filesystem.examine import Examiner
+from producers.filesystem.cache import Cache, Row
+from producers.filesystem.examine import LARGE, Examiner
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
 from sitemap_store.sections import Sections
@@ -284,3 +284,126 @@ def test_a_packages_placeholder_is_no_date(tmp_path: Path, mtime: str) -> None:
     desk = Desk(tmp_path)
     desk.write("a.html", "one", mtime)
     assert desk.look("a.html").lastmod == ""
+
+
+@pytest.mark.parametrize("name", ["404.html", "google1234.html", "500.md"])
+def test_service_pages_are_listed_when_the_setting_says_so(tmp_path: Path, name: str) -> None:
+    """They are known and counted, and listed only on demand."""
+    plain, asked = Desk(tmp_path), Desk(tmp_path, service_pages=True)
+    plain.write(name, "text")
+    assert (plain.look(name).why, plain.look(name).loc) == ("service page", "")
+    assert asked.look(name).live == 1
+
+
+@pytest.mark.parametrize("year", [1901, 2099, 2300, 2440])
+def test_a_time_far_off_spoils_nothing(tmp_path: Path, year: int) -> None:
+    """A file from the future, or from before 1970, is listed, remembered and known again."""
+    desk = Desk(tmp_path)
+    desk.write("a.html", "text")
+    seconds = (year - 1970) * 31_556_952
+    os.utime(tmp_path / "a.html", ns=(seconds * 10**9, seconds * 10**9))
+    desk.now = NOW + 86_400_000
+    row = desk.look("a.html")
+    assert (row.live, desk.troubles) == (1, [])
+    assert row.lastmod == ("" if year < 1970 else "2026-03-22T12:00:00Z")
+    cache = Cache(None)
+    cache.put([row])
+    assert cache.get(b"", b"a.html") == row
+    cache.close()
+    desk.now += 86_400_000
+    assert desk.look("a.html", row).lastmod == row.lastmod
+
+
+@pytest.mark.parametrize("inode", [2**63, 2**64 - 1, 2**63 + 5])
+def test_an_inode_beyond_63_bits_is_remembered(tmp_path: Path, inode: int) -> None:
+    """FUSE and overlays number their files so; they are known again, and told from others."""
+    desk = Desk(tmp_path, front_matter=False, html_head=False)
+    desk.write("a.html", "text")
+    plain = os.stat(tmp_path / "a.html")
+    found = os.stat_result((plain.st_mode, inode, *plain[2:]), {"st_mtime_ns": 1, "st_ctime_ns": 1})
+    row = desk.examiner.examine(os.fsencode(tmp_path), b"", b"a.html", found, None, NOW)
+    assert row is not None
+    cache = Cache(None)
+    cache.put([row])
+    assert cache.get(b"", b"a.html") == row
+    cache.close()
+    assert desk.examiner.unchanged(row, found)
+    other = os.stat_result((plain.st_mode, inode ^ 2, *plain[2:]), {"st_mtime_ns": 1, "st_ctime_ns": 1})
+    assert not desk.examiner.unchanged(row, other)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"slug": "\\ud800"}',
+        '{"permalink": "/a\\udfff/"}',
+        "---\nslug: ..\n---\n",
+        "---\npermalink: /%2e%2e/\n---\n",
+    ],
+)
+def test_an_address_that_cannot_be_is_refused_and_reported(tmp_path: Path, text: str) -> None:
+    """Half a character and dot segments keep that one page out, with a reason."""
+    desk = Desk(tmp_path)
+    desk.write("a.md", text)
+    assert desk.look("a.md").why == "refused"
+    assert [trouble.kind for trouble in desk.troubles] == ["refused"]
+
+
+def test_a_name_with_half_a_character_has_an_address(tmp_path: Path) -> None:
+    """The bytes of a lone surrogate in a name are encoded like any others."""
+    desk = Desk(tmp_path)
+    name = b"a\xed\xa0\x80b.html"
+    (tmp_path / os.fsdecode(name)).write_text("text")
+    row = desk.examiner.examine(
+        os.fsencode(tmp_path), b"", name, os.stat(tmp_path / os.fsdecode(name)), None, NOW
+    )
+    assert row is not None
+    assert row.loc == "https://example.com/a%ED%A0%80b.html"
+
+
+def test_a_failure_of_ours_keeps_the_row_and_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever one file brings to light, it is that file's, with its traceback in the log."""
+    desk = Desk(tmp_path)
+    desk.write("a.html", "text")
+    row = desk.look("a.html")
+
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("producers.filesystem.examine.read_page", fails)
+    assert desk.look("a.html", row) is row
+    assert desk.look("a.html").why == "failed"
+    assert {trouble.kind for trouble in desk.troubles} == {"failed"}
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("where", [0, LARGE * 4, 3 * 2**30])
+def test_a_huge_file_is_read_at_its_ends_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: int
+) -> None:
+    """Of 3 GB no more than two pieces are read, and a change of its head or its end is seen."""
+    desk = Desk(tmp_path)
+    desk.write("a.html", "<head><meta name=robots content=noindex></head>")
+    size = 3 * 2**30 + 100
+    os.truncate(tmp_path / "a.html", size)
+    read: list[int] = []
+
+    def counted(plain: Callable[..., bytes]) -> Callable[..., bytes]:
+        def counts(*args: int) -> bytes:
+            data = plain(*args)
+            read.append(len(data))
+            return data
+
+        return counts
+
+    monkeypatch.setattr(os, "read", counted(os.read))
+    monkeypatch.setattr(os, "pread", counted(os.pread))
+    row = desk.look("a.html")
+    assert row.why == "noindex"
+    assert sum(read) <= 2 << 20
+    with (tmp_path / "a.html").open("r+b") as file:
+        file.seek(where)
+        file.write(b" ")
+    assert (desk.look("a.html").digest != row.digest) is (where != LARGE * 4)

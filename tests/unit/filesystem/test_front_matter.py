@@ -12,7 +12,7 @@ from producers.filesystem.front_matter import FrontMatterError, front_matter
 @pytest.mark.parametrize(
     ("text", "fields"),
     [
-        ("---\ntitle: A\ndraft: true\n---\ntext", {"title": "A", "draft": True}),
+        ("---\ntitle: A\ndraft: true\n---\ntext", {"title": "A", "draft": "true"}),
         ("---\r\ntitle: A\r\n---\r\ntext", {"title": "A"}),
         ("---  \ntitle: A\n...\ntext", {"title": "A"}),
         ("---\ntitle: A\n---", {"title": "A"}),
@@ -34,7 +34,18 @@ from producers.filesystem.front_matter import FrontMatterError, front_matter
         ("---\ndate: 2015-10-01\n---\n", {"date": "2015-10-01"}),
         ("---\npublishDate: a\npublish-date2: b\nExpiry_Date: c\n---\n",
          {"publishdate": "a", "publishdate2": "b", "expirydate": "c"}),
-        ("---\n1: a\nb: c\n---\n", {"b": "c"}),
+        ("---\n1: a\nb: c\n---\n", {"1": "a", "b": "c"}),
+        ("---\na: 010\nb: 12:30\nc: no\nd: 1_000\ne: 0x1F\nf: 1e3\ng: .inf\n---\n",
+         {"a": "010", "b": "12:30", "c": "no", "d": "1_000", "e": "0x1F", "f": "1e3", "g": ".inf"}),
+        ("---\na: ~\nb: null\nc:\nd: ''\n---\n", {"a": None, "b": None, "c": None, "d": ""}),
+        ("---\na: !page 010\nb: !!int no\nc: !x [1, !y 2]\nd: !z {e: 007}\n---\n",
+         {"a": "010", "b": "no", "c": ["1", "2"], "d": {"e": "007"}}),
+        ("---\na: &x {b: 01}\nc: {<<: *x, d: on}\n---\n", {"a": {"b": "01"}, "c": {"b": "01", "d": "on"}}),
+        ("---\rtitle: A\r---\r", {"title": "A"}),
+        ("---\nx: !!python/object/apply:os.system ['true']\n---\n", {"x": ["true"]}),
+        ("---\nn: " + "9" * 5000 + "\n---\n", {"n": "9" * 5000}),
+        ('{"a": 1.50, "b": 12, "c": NaN}', {"a": "1.50", "b": "12", "c": "NaN"}),
+        ("+++\na = 1.50\nb = 12\n+++\n", {"a": "1.50", "b": 12}),
         ("---\ntitle: |\n  ---\n  in a text\nx: y\n---\n", {"title": "---\nin a text\n", "x": "y"}),
     ],
 )  # fmt: skip
@@ -49,8 +60,6 @@ def test_the_fields_are_read(text: str, fields: dict[str, object]) -> None:
         "---\ntitle: [\n---\n",
         "---\na: b: c\n---\n",
         "---\n? [a]: b\n? {c: d}: e\n---\n",
-        "---\nx: !!python/object/apply:os.system ['true']\n---\n",
-        "---\nn: " + "9" * 5000 + "\n---\n",
         "---\n" + "[" * 3000 + "\n---\n",
         "+++\ntitle = \n+++\n",
         "+++\na = 1\na = 2\n+++\n",
@@ -65,7 +74,15 @@ def test_what_is_broken_is_told(text: str) -> None:
 
 def test_a_block_in_another_encoding_is_read() -> None:
     """Latin-1 is not what it should be, yet its ASCII fields count."""
-    assert front_matter("---\ntitle: mañana\ndraft: true\n---\n".encode("latin-1"))["draft"] is True
+    assert front_matter("---\ntitle: mañana\ndraft: true\n---\n".encode("latin-1"))["draft"] == "true"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16-le", "utf-16-be"])
+def test_a_byte_order_mark_hides_nothing(encoding: str) -> None:
+    """What Windows editors put before the first rule is no part of the text."""
+    mark = "" if encoding == "utf-8-sig" else "\ufeff"
+    data = f"{mark}---\r\ntitle: é\r\n---\r\n".encode(encoding)
+    assert front_matter(data) == {"title": "é"}
 
 
 def test_a_text_that_is_cut_within_a_character_is_read() -> None:

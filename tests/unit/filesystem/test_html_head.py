@@ -132,6 +132,37 @@ def test_a_canonical_in_another_script_is_the_same_page() -> None:
     assert leads_elsewhere(Head(canonical="/%E9%94%99/"), loc, MAPPING) == ""
 
 
+@pytest.mark.parametrize(
+    ("charset", "written", "text"),
+    [
+        ("windows-1251", '<meta charset="windows-1251">', "о-нас"),
+        (
+            "windows-1251",
+            '<meta http-equiv="Content-Type" content="text/html; charset=windows-1251">',
+            "о-нас",
+        ),
+        ("cp932", "<meta charset=Shift_JIS>", "会社"),
+        ("gb18030", "<meta charset=gb2312>", "关于"),
+        ("iso2022_jp", "<meta charset=iso-2022-jp>", "会社"),
+        ("koi8-r", '<?xml version="1.0" encoding="koi8-r"?><html><head>', "привет"),
+        ("cp1252", "<meta charset=iso-8859-1>", "café–"),
+        ("cp1252", "", "café"),
+        ("cp1252", "<meta charset=nonsense>", "café"),
+        ("cp1252", "<meta charset=base64>", "café"),
+        ("cp1252", "<meta charset=undefined>", "café"),
+        ("utf-8", "<meta charset=windows-1252>", "о-нас"),
+    ],
+)
+def test_a_canonical_is_read_in_the_pages_charset(charset: str, written: str, text: str) -> None:
+    """Browsers read the bytes by the charset that the page names, and send the address as UTF-8."""
+    mapping = Mapping("/{path}", UrlRules(base="https://example.com/"))
+    html = f'{written}<link rel="canonical" href="https://example.com/{text}.html">'
+    head = read_head(html.encode(charset))
+    for page, why in ((text, ""), (f"{text}-x", "canonical")):
+        loc = mapping.loc(b"", f"{page}.html".encode())
+        assert leads_elsewhere(head, loc, mapping) == why
+
+
 @given(st.lists(st.sampled_from(
     [b"<", b">", b"<!--", b"-->", b"<meta ", b"name=robots ", b"content=noindex", b"'", b'"', b"<title>",
      b"</title>", b"<body>", b"canonical", b"<link rel=canonical href=", b"\xff", b"\x00", b"&#0;", b" "]

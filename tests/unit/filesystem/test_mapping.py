@@ -146,3 +146,36 @@ def test_two_names_never_share_an_address_by_encoding(one: bytes, other: bytes) 
     if one == other or {one, other} & {b".", b".."}:
         return
     assert table.loc(b"folder", one) != table.loc(b"folder", other)
+
+
+@pytest.mark.parametrize("slug", ["..", ".", "a/../../b", "/../x", "/%2e%2e/", "/a/%2E/b"])
+def test_a_slug_never_leads_to_another_page(slug: str) -> None:
+    """A dot segment would make the address another page's: it is refused with its reason."""
+    mapping = Mapping("/docs/{path}/", UrlRules(base="https://example.com/"), index_files=("index.md",))
+    for name in (b"page.md", b"index.md"):
+        with pytest.raises(Refused, match="dot segment") as caught:
+            mapping.loc(b"a", name, slug=slug)
+        assert caught.value.rule == "dot-segment"
+
+
+@pytest.mark.parametrize("address", ["/%2e%2e/", "/a/../b/", "https://example.com/a/.%2e/b"])
+def test_an_address_of_its_own_has_no_dot_segment(address: str) -> None:
+    """What a page calls its permalink is refused likewise; in a query dots are only dots."""
+    mapping = Mapping("/{path}", UrlRules(base="https://example.com/"))
+    with pytest.raises(Refused, match="dot segment"):
+        mapping.own(address)
+    assert mapping.own("/a?b=/../c") == "https://example.com/a?b=/../c"
+
+
+def test_dots_within_a_segment_are_names() -> None:
+    """`..a` and `...` are no dot segments."""
+    mapping = Mapping("/{path}/", UrlRules(base="https://example.com/"))
+    assert mapping.loc(b"", b"a.md", slug="..a") == "https://example.com/..a/"
+    assert mapping.loc(b"", b"a.md", slug="...") == "https://example.com/.../"
+
+
+def test_a_slug_with_a_lone_surrogate_is_refused() -> None:
+    """JSON can write half a character, which no address can hold."""
+    mapping = Mapping("/{path}/", UrlRules(base="https://example.com/"))
+    with pytest.raises(Refused, match="surrogate"):
+        mapping.loc(b"", b"a.md", slug="\ud800")

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from producers.filesystem.page import Facts, read_page
-from producers.filesystem.source import FilesystemSource
+from producers.filesystem.source import GENERATORS, FilesystemSource
 from sitemap_store.w3c import instant_ms
+
+PAGE = Path(__file__).parents[3] / "docs/filesystem.md"
 
 
 def read(text: str, name: bytes = b"page.md", zone: str | None = None, **options: Any) -> Facts:
@@ -48,12 +50,66 @@ def yaml(*lines: str) -> str:
         ("robots: noindex, nofollow", "noindex"),
         ("robots: [nofollow, none]", "noindex"),
         ("robots: index", ""),
+        ("redirect_to: [/new/]", "refresh"),
+        ("redirect: https://example.org/", "refresh"),
         ("draft: 0x" + "f" * 9000, ""),
     ],
 )
 def test_a_field_can_keep_a_page_out(line: str, why: str) -> None:
     """Drafts, and what asks to be left out in one of the usual ways, is not listed."""
     assert read(yaml(line)).why == why
+
+
+def generator_rows() -> list[tuple[str, str]]:
+    """The generators and front matter lines of the table in docs/filesystem.md."""
+    found = []
+    for line in PAGE.read_text().split("| generator | front matter |")[1].split("\n\n")[0].splitlines()[2:]:
+        generator, written, _ = (cell.strip().strip("`") for cell in line.strip("|").split("|"))
+        found.append(("" if generator == "others" else generator, written))
+    return found
+
+
+def test_the_table_names_every_generator() -> None:
+    """Each choice of the setting has its rows."""
+    assert {generator for generator, _ in generator_rows()} == set(GENERATORS)
+
+
+@pytest.mark.parametrize(("generator", "line"), generator_rows())
+def test_what_a_generator_leaves_out_is_not_listed(generator: str, line: str) -> None:
+    """Each row of the documented table keeps a page out, with its generator set and with none."""
+    for chosen in {generator, ""}:
+        facts = read(yaml(line), generator=chosen)
+        now = instant_ms("2026-03-21T12:00:00Z")
+        assert facts.why or facts.opens > now or 0 < facts.closes < now, (chosen, facts)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "status: published", "status: new", "unlisted: false", "headless: false", "routable: true",
+        "render: always", "build: {render: always, list: always}", "visible: false", "permalink: /false/",
+        "redirect_from: /old/", "published: true", "redirect: false", "redirect_to:", "redirect_to: []",
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_it_is_listed(line: str) -> None:
+    """The same fields with other values, and others of their kind, keep nothing out."""
+    assert read(yaml(line)).why == ""
+
+
+@pytest.mark.parametrize(
+    ("generator", "hides"),
+    [("", True), ("hugo", True), ("jekyll", True), ("hexo", False), ("docusaurus", False), ("grav", False)],
+)
+def test_a_date_to_come_hides_where_the_generator_hides_it(generator: str, hides: bool) -> None:
+    """Hexo and others publish a page whatever its date says."""
+    assert bool(read(yaml("date: 2999-01-01"), generator=generator).opens) is hides
+
+
+def test_toml_keeps_what_it_can_of_the_text() -> None:
+    """TOML has numbers and dates of its own; a slug of either is what it reads as."""
+    assert [read(f"+++\nslug = {value}\n+++\n").slug for value in ("2026", "2026-03-21", "12.30")] == [
+        "2026", "2026-03-21", "12.30",
+    ]  # fmt: skip
 
 
 def test_toml_and_json_say_the_same_as_yaml() -> None:
@@ -103,7 +159,19 @@ def test_publish_and_expiry_dates_bound_the_listing() -> None:
         ("permalink: pretty", "", "", True),
         ("slug: hello", "", "hello", False),
         ("slug: 2026", "", "2026", False),
-        ("slug: 0x" + "f" * 9000, "", "", False),
+        ("slug: 010", "", "010", False),
+        ("slug: no", "", "no", False),
+        ("slug: 1_000", "", "1_000", False),
+        ("slug: 2026-03-21", "", "2026-03-21", False),
+        ("slug: 1e3", "", "1e3", False),
+        ("permalink: 12:30", "/12:30", "", False),
+        ("permalink: 010", "/010", "", False),
+        ("permalink: about.html", "/about.html", "", False),
+        ("permalink: /talk:page/", "/talk:page/", "", False),
+        ('permalink: "/{{ title | slug }}/"', "", "", True),
+        ("permalink: false", "", "", False),
+        ("url: false", "", "", False),
+        ("permalink: true", "", "", False),
         ("slug: [a]", "", "", False),
         ("slug: a/b/", "", "a/b", False),
         ("slug: /a/", "", "/a/", False),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from producers.filesystem.selection import Selection, never_a_page
+from producers.filesystem.selection import Selection, is_service_page, never_a_page
 
 HTML_AND_MARKDOWN = ("*.html", "*.md")
 
@@ -109,3 +109,57 @@ def test_names_that_are_no_text_are_matched_by_their_bytes() -> None:
     assert selection.is_page(b"", b"\xffman.html")
     selection.set_ignore(b"", b"\xff*.html\n")
     assert not selection.is_page(b"", b"\xff.html")
+
+
+@pytest.mark.parametrize("name", ["About.HTML", "x.HTM", "a.Md", "b.MARKDOWN", "c.html"])
+def test_the_case_of_a_suffix_makes_no_difference(name: str) -> None:
+    """Cameras, Windows and old tools write suffixes in capitals."""
+    for include in (("*.html", "*.htm", "*.md", "*.markdown"), ("*.HTML", "*.Htm", "*.MD", "/*.markdown")):
+        selection = Selection(include, ())
+        assert selection.is_page(b"", name.encode())
+        assert selection.matters(name.encode(), False)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "404.html", "404.md", "500.html", "50x.html", "404/index.html", "de/404.html", "pt-BR/500.htm",
+        "4xx.html", "google1234.html", "google0f1e2d3c4b5a6978.html", "BingSiteAuth.xml",
+        "yandex_0123456789abcdef.html", "baidu_verify_codeva-x1.html", "pinterest-ab12.html",
+    ],
+)  # fmt: skip
+def test_service_pages_are_told_by_their_names(path: str) -> None:
+    """Error pages and verification files at the top of a site are not what people look for."""
+    assert is_service_page(path.encode())
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["products/404.html", "2404.html", "404-not-a-band.html", "600.html", "google.html", "google-maps.html",
+     "blog/google1234.html", "yandex.html", "archive/500/index.html"],
+)  # fmt: skip
+def test_names_that_only_look_like_service_pages_are_listed(path: str) -> None:
+    """A product with the number 404 is a page."""
+    assert not is_service_page(path.encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\xef\xbb\xbfprivate.html\nold/\n",
+        b"private.html\r\nold/\r\n",
+        "\ufeffprivate.html\r\nold/".encode("utf-16-le"),
+        b"private.html\rold/\r",
+        b"!\nprivate.html\n[z-a]\nold/\na\\\n",
+    ],
+)
+def test_a_sitemapignore_is_read_as_it_was_meant(text: bytes) -> None:
+    """A byte order mark, the line ends of Windows and a bad line leave the other patterns as they are."""
+    selection = Selection(("*.html",), ())
+    bad = selection.set_ignore(b"", text)
+    assert not selection.is_page(b"", b"private.html")
+    assert not selection.enters(b"", b"old")
+    assert selection.is_page(b"", b"public.html")
+    assert len(bad) == (3 if text.startswith(b"!") else 0)
+    assert all("is no git-ignore pattern" in sentence for sentence in bad)
+    assert [sentence.split(",")[0] for sentence in bad] in ([], ["line 1", "line 3", "line 5"])

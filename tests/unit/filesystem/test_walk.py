@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from producers.filesystem.selection import Selection
+from producers.filesystem.troubles import Trouble
 from producers.filesystem.walk import WatchLimit, walk
 
 
@@ -54,3 +55,46 @@ def test_a_full_watch_table_ends_the_walk(tmp_path: Path) -> None:
 
     with pytest.raises(WatchLimit):
         list(walk(os.fsencode(tmp_path), b"", Selection(("*",), ()), watch=watch))
+
+
+def test_an_ignore_file_that_cannot_be_read_closes_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its private pages would be listed otherwise; the folders beside it are looked at."""
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "page.html").write_text("text")
+    (tmp_path / "a" / ".sitemapignore").write_text("page.html")
+
+    def locked(*args: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", locked)
+    found = {each.folder: each for each in walk(os.fsencode(tmp_path), b"", Selection(("*.html",), ()))}
+    assert isinstance(found[b"a"].error, PermissionError)
+    assert ".sitemapignore" in str(found[b"a"].error)
+    assert [name for name, _ in found[b"b"].files] == [b"page.html"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "link to nowhere", "link to itself"])
+def test_what_only_has_the_name_of_an_ignore_file_is_none(tmp_path: Path, kind: str) -> None:
+    """A folder or a broken link of that name holds no patterns and closes nothing."""
+    place = tmp_path / ".sitemapignore"
+    if kind == "folder":
+        place.mkdir()
+    else:
+        place.symlink_to("nothing" if kind == "link to nowhere" else ".sitemapignore")
+    (tmp_path / "page.html").write_text("text")
+    found = list(walk(os.fsencode(tmp_path), b"", Selection(("*.html",), ())))
+    assert [(each.error, len(each.files)) for each in found] == [(None, 1)]
+
+
+def test_bad_lines_are_reported_with_their_file(tmp_path: Path) -> None:
+    """Whoever reads the log finds the line."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / ".sitemapignore").write_text("old/\n!\n")
+    troubles: list[Trouble] = []
+    list(walk(os.fsencode(tmp_path), b"", Selection(("*.html",), ()), report=troubles.append))
+    assert [(each.path, each.detail.split(" is no")[0]) for each in troubles] == [
+        (b"a/.sitemapignore", "line 2, '!',")
+    ]
