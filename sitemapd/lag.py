@@ -40,7 +40,7 @@ def standing(source: DatabaseSource, site: Site) -> dict[str, Any]:
         dialect = connect(source)
         try:
             shape = shape_of(dialect, source, site)
-            row["triggers"] = dialect.installed(shape, plan_of(dialect, shape))
+            row["triggers"] = dialect.installed(plan_of(dialect, shape))
             dialect.rollback()
             if row["triggers"] != "missing":
                 rows, seconds = dialect.lag(shape.label)

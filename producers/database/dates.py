@@ -10,8 +10,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from sitemap_store.errors import Refused
 from sitemap_store.w3c import format_instant, parse_lastmod
 
-Kind = Literal["instant", "local", "day", "integer", "number", "text", "any"]
-"""instant: with zone (or in UTC); local: without one; any: what the value itself looks like."""
+Kind = Literal["instant", "local", "day", "integer", "number", "text", "bytes", "none", "any"]
+"""instant: with zone (or in UTC); local: without one; bytes: read as hex; none: has no text; any: what the
+value itself looks like."""
 
 _TEXT: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})"

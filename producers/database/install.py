@@ -18,7 +18,7 @@ def prepared(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
     """The shape of a source whose triggers are there, or made now (`auto`). Raises BadSetting."""
     shape = shape_of(dialect, source, site)
     plan = plan_of(dialect, shape)
-    found = dialect.installed(shape, plan)
+    found = dialect.installed(plan)
     if found == "unknown":
         try:
             found = "installed" if dialect.noted(shape.label)[0] == plan.definition else "different"

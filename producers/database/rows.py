@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from producers.database.dates import NoDate, lastmod_of
 from producers.database.shape import Shape
-from producers.database.template import text_of
+from producers.database.template import shown
 from sitemap_store.errors import Refused
 from sitemap_store.site import Site
 from sitemap_store.urls import normalise
@@ -41,6 +41,8 @@ class Reader:
         self._path = shape.template.path
         self._quick = shape.template.quick(site.rules)
         self._width = len(shape.url_columns)
+        self._url_names = [column.name for column in shape.url_columns]
+        self._hex = [at for at, column in enumerate(shape.url_columns) if column.kind == "bytes"]
         self._zone = shape.source.zone
         self._warn = warn
         constants = shape.source.constants
@@ -85,6 +87,11 @@ class Reader:
 
     def loc(self, values: Sequence[object]) -> str | None:
         """The URL of a row's values; None when it makes none. Refusals are counted and kept."""
+        if self._hex:
+            values = [
+                bytes.fromhex(value) if at in self._hex and isinstance(value, str) else value
+                for at, value in enumerate(values[: self._width])
+            ]
         quick = self._quick(values)
         if quick is not None:
             return quick
@@ -99,8 +106,10 @@ class Reader:
             return None
 
     def _refuse(self, refused: Refused, values: Sequence[object]) -> None:
-        shown = ", ".join(text_of(value)[:80] for value in values[: self._width])
-        told = Refused(loc=refused.loc or shown, rule=refused.rule, detail=refused.detail)
+        row = ", ".join(
+            f"{name} = {shown(value)}" for name, value in zip(self._url_names, values, strict=False)
+        )
+        told = Refused(loc=refused.loc or row, rule=refused.rule, detail=refused.detail)
         if told.loc in self._refused:
             return
         if len(self._refused) >= _MOST:
