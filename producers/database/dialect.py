@@ -32,6 +32,10 @@ class Broken(SitemapdError):
     """The database answers, and can't do what the relay needs: a table is gone, a right is missing."""
 
 
+class BadValue(Broken):
+    """The database can't take a value, or make one of it."""
+
+
 class Record(NamedTuple):
     """One row of the outbox."""
 

@@ -16,11 +16,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from producers.database.dialect import Dialect, Record, Seen
+from producers.database.dialect import BadValue, Dialect, Record, Seen
 from producers.database.rows import Listed, Reader, speaker
 from producers.database.shape import Shape
 from producers.database.template import shown
 from producers.sink import EventSink
+from sitemap_store.errors import Refused
 from sitemap_store.events import Event
 
 Concerned = dict[str, tuple[object, ...]]
@@ -55,13 +56,37 @@ class Drainer:
 
     def drain(self, tell: Any) -> int:
         """Take one batch; returns how many records it had. `tell` notes more within the transaction."""
+        limit = BATCH
+        while True:
+            try:
+                return self._drain(tell, limit)
+            except BadValue as error:
+                if limit == 1:
+                    return self._put_aside(tell, error)
+                limit = max(1, limit // 16)
+
+    def _put_aside(self, tell: Any, error: BadValue) -> int:
+        """A record whose values the database does not take (any more) is named, and the table compared."""
+        dialect, label = self._dialect, self._shape.label
+        records = dialect.take(label, 1)
+        for record in records:
+            row = str(record.new or record.old)[:200]
+            refused = Refused(loc=row, rule="database", detail=f"a change can't be looked up: {error}.")
+            self._sink.store.reject([(refused, self._shape.source.name)])
+        self.sync = self.sync or "sync"
+        dialect.finish(label, [record.id for record in records])
+        tell()
+        dialect.commit()
+        return len(records)
+
+    def _drain(self, tell: Any, limit: int) -> int:
         dialect, label = self._dialect, self._shape.label
         if self._redo:
             self._send(self._redo)
             dialect.rollback()
             self._redo.clear()
         try:
-            records = dialect.take(label, BATCH)
+            records = dialect.take(label, limit)
             if not records:
                 dialect.rollback()
                 return 0

@@ -15,7 +15,7 @@ from pymysql.constants import FIELD_TYPE
 from pymysql.cursors import SSCursor
 
 from producers.database.dates import Kind
-from producers.database.dialect import STREAM_ROWS, Broken, Dialect, Installed, Record, near
+from producers.database.dialect import STREAM_ROWS, BadValue, Broken, Dialect, Installed, Record, near
 from producers.database.mysql_connection import Connection
 from producers.database.secrets import sentence
 from producers.database.shape import OUTBOX, SOURCES, Column, Table
@@ -74,6 +74,8 @@ def translated(source: DatabaseSource) -> Iterator[None]:
         ):
             raise Unavailable(what="MariaDB/MySQL", detail=told) from None
         raise Broken(f"MariaDB/MySQL: {told}") from None
+    except pymysql.err.DataError as error:
+        raise BadValue(f"MariaDB/MySQL: {sentence(error, source.dsn)}") from None
     except pymysql.err.Error as error:
         raise Broken(f"MariaDB/MySQL: {sentence(error, source.dsn)}") from None
     except (OSError, ValueError) as error:  # a socket closed in the middle, as PyMySQL lets it through

@@ -11,9 +11,11 @@ from typing import Any, ClassVar, Final
 
 import psycopg
 from psycopg import errors
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
 
 from producers.database.dates import Kind
-from producers.database.dialect import STREAM_ROWS, Broken, Dialect, Installed, Record, near
+from producers.database.dialect import STREAM_ROWS, BadValue, Broken, Dialect, Installed, Record, near
 from producers.database.secrets import sentence
 from producers.database.shape import OUTBOX, SOURCES, Column, Table
 from producers.database.source import DatabaseSource
@@ -56,6 +58,8 @@ def translated(source: DatabaseSource) -> Iterator[None]:
         raise Broken(f"PostgreSQL: {sentence(error, source.dsn)}") from None
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise Unavailable(what="PostgreSQL", detail=sentence(error, source.dsn)) from None
+    except psycopg.DataError as error:
+        raise BadValue(f"PostgreSQL: {sentence(error, source.dsn)}") from None
     except psycopg.Error as error:
         raise Broken(f"PostgreSQL: {sentence(error, source.dsn)}") from None
 
@@ -77,6 +81,10 @@ class PostgreSQL(Dialect):
             )
             for setting in _SETTINGS:
                 self._connection.execute(setting)
+            if self._connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+                # Its texts are any bytes: one that is no UTF-8 must not spoil the others.
+                self._connection.execute("SET client_encoding = 'SQL_ASCII'")
+                self._connection.adapters.register_loader("text", _Text)
             if source.notify:
                 self._connection.execute(f"LISTEN {OUTBOX}")
             self._connection.commit()
@@ -275,6 +283,11 @@ class PostgreSQL(Dialect):
             f"ON CONFLICT (source) DO UPDATE SET {column} = excluded.{column}",
             [label, value],
         )
+
+
+class _Text(Loader):
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode("utf-8", "surrogateescape")
 
 
 def _is_plain(column: Column) -> bool:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import suppress
 from typing import Any, Final
 
-from producers.database.check import connect
+from producers.database.check import connect, plan_of
 from producers.database.compare import Synced
-from producers.database.dialect import Dialect
+from producers.database.dialect import Broken, Dialect
 from producers.database.drain import BATCH, Drainer
 from producers.database.reconcile import reconcile
 from producers.database.rows import Reader
@@ -45,14 +46,22 @@ class Session:
         self._noted = dialect.noted(shape.label)[1]
         dialect.rollback()
         self._told: dict[str, Any] = json.loads(self._noted or "{}")
+        self._plan = plan_of(dialect, shape)
+        self._ground = dialect.ground(self._plan)
+        dialect.rollback()
+        if self._told.get("ground", self._ground) != self._ground:
+            standing.due = True  # changes went by unseen
+        self._checked = standing.monotonic()
         self._next_drain = 0.0
         self._asked = float("-inf")
         self._counted = float("-inf")
 
     def run(self) -> None:
-        """Until told to stop."""
+        """Until told to stop, or until the ground has changed: then another session sees what is there now."""
         standing = self._standing
         while not standing.stopping.is_set():
+            if self._has_moved():
+                return
             self._ask_state()
             if self._sync_due():
                 asked = (self._told.get("wanted"), self._told.get("doing"))
@@ -68,6 +77,28 @@ class Session:
                 self._up_to_date()
                 self._dialect.wait(self._source.poll_interval, standing.wake)
                 standing.woken()
+
+    def _has_moved(self) -> bool:
+        """Whether triggers, their table, the outbox or the file are others than when the session began."""
+        standing, dialect = self._standing, self._dialect
+        if standing.monotonic() - self._checked < self._source.check_interval:
+            return False
+        self._checked = standing.monotonic()
+        same = dialect.ground(self._plan) == self._ground
+        dialect.rollback()
+        if same:
+            return False
+        standing.due = True
+        log.warning(
+            "The table, the triggers or the outbox of %s are not those that were there before: changes may have "
+            "gone by unseen, so the whole table is compared.",
+            self._source.name,
+            extra=standing.extra("ground_changed"),
+        )
+        if self._source.triggers == "manual" and dialect.installed(self._plan) in ("missing", "different"):
+            with suppress(Broken):  # the next session says what is missing, and waits until it is there
+                self.reconcile(accept=False)
+        return True
 
     def drain(self) -> int:
         """One batch; returns how many records it had."""
@@ -107,6 +138,7 @@ class Session:
         self._told |= {
             "fingerprint": shape.fingerprint,
             "state_id": state_id,
+            "ground": self._ground,
             "compared": begun,
             "rows": result.wanted,
             "held_deletes": result.held,

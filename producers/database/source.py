@@ -85,6 +85,8 @@ class DatabaseSource:
     """PostgreSQL only: the schema of the outbox; left out: public."""
     notify: bool = False
     """PostgreSQL only: triggers wake the relay at commit by NOTIFY."""
+    check_interval: float = 5.0
+    """Seconds between two looks at whether the triggers, their table and the outbox are still the same."""
     poll_interval: float = 0.25
     """Seconds between two looks at the outbox."""
     reconcile_interval: float = 3600.0
@@ -112,6 +114,7 @@ class DatabaseSource:
             if getattr(self, option) not in choices:
                 self.bad(option, f"{getattr(self, option)!r} is none of {', '.join(choices)}.")
         self._check_priority()
+        self._within("check_interval", 0.02, 3600)
         self._within("poll_interval", 0.02, 3600)
         self._within("max_delete", 0, 1)
         if self.reconcile_interval != 0:
