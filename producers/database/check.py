@@ -67,7 +67,7 @@ def _shape(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
             feeds[name] = feeding, _columns(dialect, source, f"feeds.{name}", dialect.qualified(feeding))
         for column in (feed.column, *feed.watch):
             _found(source, f"feeds.{name}", column, feeds[name][1], name)
-    relation = dialect.qualified(table) if table else f"({dialect.fragment(source.query)}) AS sitemapd_rows"
+    relation = dialect.qualified(table) if table else f"({dialect.fragment(source.query)}\n) AS sitemapd_rows"
     columns = _columns(dialect, source, "table" if table else "query", relation)
     what = table.name if table else "the query"
     if table is not None and not key:

@@ -209,13 +209,13 @@ class Dialect(ABC):
     def relation(self, shape: Shape) -> str:
         """What a source's rows are read from, for a statement with parameters."""
         if shape.table is None:
-            return f"({self.fragment(shape.source.query)}) AS {self.quote('sitemapd_rows')}"
+            return f"({self.fragment(shape.source.query)}\n) AS {self.quote('sitemapd_rows')}"
         return f"{self.qualified(shape.table)} AS {self.quote(shape.table.name)}"
 
     def published(self, shape: Shape) -> str:
         """The condition for a row to be published, for a statement with parameters."""
         where = shape.source.where
-        return f"({self.fragment(where)}) IS TRUE" if where else "1 = 1"
+        return f"({self.fragment(where)}\n) IS TRUE" if where else "1 = 1"
 
     def select(self, shape: Shape, columns: Iterable[Column]) -> str:
         """A query of the published rows, to which more conditions can be added."""

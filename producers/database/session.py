@@ -57,7 +57,7 @@ class Session:
         self._counted = float("-inf")
 
     def run(self) -> None:
-        """Until told to stop, or until the ground has changed: then another session sees what is there now."""
+        """Until told to stop, or until the ground has changed: another session then sees what is there."""
         standing = self._standing
         while not standing.stopping.is_set():
             if self._has_moved():
@@ -90,8 +90,8 @@ class Session:
             return False
         standing.due = True
         log.warning(
-            "The table, the triggers or the outbox of %s are not those that were there before: changes may have "
-            "gone by unseen, so the whole table is compared.",
+            "The table, the triggers or the outbox of %s are not those that were there before: changes may "
+            "have gone by unseen, so the whole table is compared.",
             self._source.name,
             extra=standing.extra("ground_changed"),
         )

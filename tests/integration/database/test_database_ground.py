@@ -25,7 +25,9 @@ def _copy_of_products(world: World, name: str) -> str:
         return f"CREATE TABLE {name} (LIKE products INCLUDING ALL)"
     if world.kind == "mysql":
         return f"CREATE TABLE {name} LIKE products"
-    return f"CREATE TABLE {name} (id {SERIAL['sqlite']}, slug, category, published DEFAULT 1, updated_at, views)"
+    return (
+        f"CREATE TABLE {name} (id {SERIAL['sqlite']}, slug, category, published DEFAULT 1, updated_at, views)"
+    )
 
 
 def _follows(world: World, relay: Relay, *others: str) -> None:
@@ -43,7 +45,7 @@ def test_a_table_that_is_swapped_under_its_name(world: World, caplog: pytest.Log
     relay = _auto(world)
     world.becomes("p/tea", "p/cup")
     world.run(_copy_of_products(world, "fresh"))
-    world.run("INSERT INTO fresh (id, slug) VALUES (1, 'tea'), (2, 'pot')")
+    world.run("INSERT INTO fresh (id, slug) VALUES (101, 'tea'), (102, 'pot')")
     with caplog.at_level(logging.WARNING):
         world.run("ALTER TABLE products RENAME TO stale", "ALTER TABLE fresh RENAME TO products")
         world.becomes("p/tea", "p/pot")
