@@ -143,7 +143,7 @@ def _check_condition(dialect: Dialect, shape: Shape) -> None:
 def _check_zone(dialect: Dialect, shape: Shape) -> None:
     """A column without a zone needs the setting; where types don't tell, some of its values do."""
     given = dict(shape.entry_columns).get("lastmod")
-    if given is None or shape.source.zone is not None:
+    if given is None or shape.source.timezone:
         return
     naive = given.kind == "local"
     if given.kind in ("any", "text"):

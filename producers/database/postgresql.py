@@ -84,7 +84,8 @@ class PostgreSQL(Dialect):
             if self._connection.info.parameter_status("server_encoding") == "SQL_ASCII":
                 # Its texts are any bytes: one that is no UTF-8 must not spoil the others.
                 self._connection.execute("SET client_encoding = 'SQL_ASCII'")
-                self._connection.adapters.register_loader("text", _Text)
+                for kind in ("text", "name"):
+                    self._connection.adapters.register_loader(kind, _Text)
             if source.notify:
                 self._connection.execute(f"LISTEN {OUTBOX}")
             self._connection.commit()

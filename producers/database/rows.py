@@ -43,7 +43,7 @@ class Reader:
         self._width = len(shape.url_columns)
         self._url_names = [column.name for column in shape.url_columns]
         self._hex = [at for at, column in enumerate(shape.url_columns) if column.kind == "bytes"]
-        self._zone = shape.source.zone
+        self._zone, self._numbers = shape.source.timezone, shape.source.lastmod_numbers
         self._warn = warn
         constants = shape.source.constants
         self._places: dict[str, int] = {}
@@ -119,7 +119,7 @@ class Reader:
 
     def _lastmod(self, value: object) -> str:
         try:
-            return lastmod_of(value, self._kind, self._zone)
+            return lastmod_of(value, self._kind, self._zone, self._numbers)
         except NoDate as problem:
             self.undated += 1
             self._say("lastmod", f"column {self._names['lastmod']} holds {problem}.")

@@ -151,6 +151,7 @@ class Shape:
             sorted(source.columns.items()),
             sorted(source.constants.items()),
             source.timezone,
+            source.lastmod_numbers,
         )
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 

@@ -7,15 +7,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, get_args
 from urllib.parse import urlsplit
 
-from producers.database.dates import Zone
+from producers.database.dates import Numbers
 from producers.database.template import Template
 from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.protocol import CHANGEFREQS
 from sitemap_store.values import check_changefreq, check_priority
-from sitemap_store.w3c import parse_lastmod
+from sitemap_store.w3c import parse_lastmod, zone_at
 from sitemap_store.wire import check_source
 
 KINDS: Final[Mapping[str, str]] = {
@@ -71,6 +71,8 @@ class DatabaseSource:
     """The tables that `query` reads: name → options of a `Feed`, or a list of such; then the feeds."""
     lastmod: str = ""
     """The column, or a date for all rows, of when the page last changed."""
+    lastmod_numbers: Numbers = "auto"
+    """What numbers in that column count, where they don't tell it themselves."""
     changefreq: str = ""
     """A column, or one of the protocol's words."""
     priority: str | float = ""
@@ -105,12 +107,13 @@ class DatabaseSource:
             Template(self.url)
         except ValueError as error:
             self.bad("url", str(error))
-        try:
-            _ = self.zone
-        except ValueError as error:
-            self.bad("timezone", str(error), 'Write a name such as "Europe/Berlin", or "+01:00".')
+        if self.timezone:
+            try:
+                zone_at("2026-01-01", "00:00:00", self.timezone)
+            except BadSetting as error:
+                self.bad("timezone", error.detail, error.hint)
         self._check_relation()
-        for option, choices in (("triggers", INSTALLS),):
+        for option, choices in (("triggers", INSTALLS), ("lastmod_numbers", get_args(Numbers))):
             if getattr(self, option) not in choices:
                 self.bad(option, f"{getattr(self, option)!r} is none of {', '.join(choices)}.")
         self._check_priority()
@@ -137,11 +140,6 @@ class DatabaseSource:
     def template(self) -> Template:
         """The template, parsed. Raises ValueError."""
         return Template(self.url)
-
-    @property
-    def zone(self) -> Zone | None:
-        """The zone of times without one; None where none is set. Raises ValueError."""
-        return Zone(self.timezone) if self.timezone else None
 
     @property
     def constants(self) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from producers.database.check import connect, plan_of, shape_of
 from tests.integration.database_world import SERIAL, TEXT, World, until
 
 
-def _auto(world: World, **options: object) -> Relay:
+def _auto(world: World, **options: Any) -> Relay:
     return world.relay(triggers="auto", check_interval=0.05, **options)
 
 

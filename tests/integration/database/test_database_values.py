@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
 import pytest
 
 from producers.database import Relay
 from sitemap_store.errors import BadSetting
 from tests.integration.database_world import World, until
 
+UUIDS: Final = ("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "00000000-0000-0000-0000-000000000001")
 # kind of database → name → (type of the column, two values as SQL, and their addresses)
-VALUES = {
+VALUES: Final[dict[str, dict[str, tuple[str, tuple[str, str], tuple[str, str] | None]]]] = {
     "postgresql": {
         "bigint": ("bigint", ("1234567890123456789", "-9223372036854775808"), None),
         "numeric": ("numeric(30, 2)", ("12345678901234567890.50", "1.00"), None),
         "double": ("double precision", ("0.1", "1e300"), ("0.1", "1e+300")),
-        "uuid": ("uuid", ("'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "'00000000-0000-0000-0000-000000000001'"), None),
+        "uuid": ("uuid", (f"'{UUIDS[0]}'", f"'{UUIDS[1]}'"), None),
         "enum": ("colour", ("'dark red'", "'blue'"), ("dark%20red", "blue")),
         "date": ("date", ("'2026-03-01'", "'1999-12-31'"), None),
-        "timestamptz": ("timestamptz", ("'2026-03-01 10:00+02'", "'1999-12-31 00:00Z'"), ("2026-03-01%2008:00:00+00", "1999-12-31%2000:00:00+00")),
+        "timestamptz": (
+            "timestamptz",
+            ("'2026-03-01 10:00+02'", "'1999-12-31 00:00Z'"),
+            ("2026-03-01%2008:00:00+00", "1999-12-31%2000:00:00+00"),
+        ),
         "bytea": ("bytea", ("'tea'", "'caf\u00e9'::text::bytea"), ("tea", "caf%C3%A9")),
         "char": ("char(8)", ("'tea'", "'cup of'"), ("tea", "cup%20of")),
         "array": ("text[]", ("'{a,b}'", "'{\"x y\",c}'"), ("%7Ba,b%7D", "%7B%22x%20y%22,c%7D")),
@@ -35,84 +43,82 @@ VALUES = {
         "varbinary": ("varbinary(20)", ("'tea'", "_utf8mb4'caf\u00e9'"), ("tea", "caf%C3%A9")),
         "blob": ("blob", ("'tea'", "'a''b\\\\c'"), ("tea", "a'b%5Cc")),
         "char": ("char(8)", ("'tea'", "'cup of'"), ("tea", "cup%20of")),
-        "uuid": ("uuid", ("'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "'00000000-0000-0000-0000-000000000001'"), None),
+        "uuid": ("uuid", (f"'{UUIDS[0]}'", f"'{UUIDS[1]}'"), None),
         "inet6": ("inet6", ("'::1'", "'2001:db8::2'"), None),
-        "datetime": ("datetime(3)", ("'2026-03-01 10:00:00.250'", "'1999-12-31 00:00:00.000'"), ("2026-03-01%2010:00:00.250", "1999-12-31%2000:00:00.000")),
-        "latin1": ("varchar(20) character set latin1", ("'tea'", "_utf8mb4'caf\u00e9'"), ("tea", "caf%C3%A9")),
+        "datetime": (
+            "datetime(3)",
+            ("'2026-03-01 10:00:00.250'", "'1999-12-31 00:00:00.000'"),
+            ("2026-03-01%2010:00:00.250", "1999-12-31%2000:00:00.000"),
+        ),
+        "latin1": (
+            "varchar(20) character set latin1",
+            ("'tea'", "_utf8mb4'caf\u00e9'"),
+            ("tea", "caf%C3%A9"),
+        ),
         "json": ("json", ("'{\"a\": 1}'", "'[2]'"), ("%7B%22a%22:%201%7D", "%5B2%5D")),
     },
     "sqlite": {
         "integer": ("INTEGER", ("1234567890123456789", "-9223372036854775808"), None),
         "real": ("REAL", ("0.30000000000000004", "1e300"), ("0.30000000000000004", "1e+300")),
         "blob": ("BLOB", ("x'746561'", "cast('caf\u00e9' as blob)"), ("tea", "caf%C3%A9")),
-        "numeric text": ("TEXT", ("'010'", "'1234567890123456789012'"), ("010", "1234567890123456789012")),
+        "digits": ("TEXT", ("'010'", "'1234567890123456789012'"), ("010", "1234567890123456789012")),
         "untyped": ("", ("7", "'8'"), ("7", "8")),
     },
 }  # fmt: skip
 
 
-def _kinds(world: World) -> dict[str, tuple[str, tuple[str, str], tuple[str, str] | None]]:
-    return VALUES[world.kind]
+def _types(world: World) -> Iterator[tuple[str, str, str, str, str, str]]:
+    """Each type: its name, its SQL, two values, and what these are in an address."""
+    if world.kind == "postgresql":
+        world.run("CREATE TYPE colour AS ENUM ('dark red', 'blue')")
+    for name, (kind, (first, second), addresses) in VALUES[world.kind].items():
+        one, other = addresses or (first.strip("'"), second.strip("'"))
+        yield name, kind, first, second, one, other
+
+
+def _becomes(world: World, source: str, *paths: str) -> None:
+    wanted = {f"{source}/{path}" for path in paths}
+    until(
+        lambda: set(world.entries(source)) == wanted and not world.waiting(),
+        lambda: f"{set(world.entries(source))} instead of {wanted}; {world.store.rejected()}",
+    )
 
 
 def test_values_of_every_type_are_listed_updated_and_deleted(world: World) -> None:
     """Each type of column in a template: its rows come, one turns into the other, and they go."""
-    if world.kind == "postgresql":
-        world.run("CREATE TYPE colour AS ENUM ('dark red', 'blue')")
-    for number, (name, (kind, values, addresses)) in enumerate(_kinds(world).items()):
-        table, source = f"things{number}", f"s{number}"
-        one, other = addresses or tuple(value.strip("'") for value in values)
+    for name, kind, first, second, one, other in _types(world):
+        table = source = f"two_{name}"
         world.run(
             f"CREATE TABLE {table} (id int PRIMARY KEY, v {kind}, w {kind}, n int DEFAULT 0)",
-            f"INSERT INTO {table} (id, v, w) VALUES (1, {values[0]}, {values[1]})",
+            f"INSERT INTO {table} (id, v, w) VALUES (1, {first}, {second})",
         )
         relay = world.relay(name=source, table=table, where="", url=f"/{source}/{{v}}/{{w}}")
-
-        def lists(*paths: str, source: str = source) -> bool:
-            return (
-                set(world.entries(source)) == {f"{source}/{path}" for path in paths} and not world.waiting()
-            )
-
-        def told(name: str = name, source: str = source, relay: Relay = relay) -> str:
-            return f"{name}: {set(world.entries(source))}, {relay.health()}, {world.store.rejected()}"
-
-        until(lambda: lists(f"{one}/{other}"), told)
-        world.run(f"INSERT INTO {table} (id, v, w) VALUES (2, {values[1]}, {values[1]}), (3, NULL, NULL)")
-        until(lambda: lists(f"{one}/{other}", f"{other}/{other}"), told)
-        world.run(f"UPDATE {table} SET v = {values[1]} WHERE id = 1")
-        until(lambda: lists(f"{other}/{other}"), told)
-        world.run(f"UPDATE {table} SET w = {values[0]} WHERE id = 2")
-        until(lambda: lists(f"{other}/{other}", f"{other}/{one}"), told)
+        _becomes(world, source, f"{one}/{other}")
+        world.run(f"INSERT INTO {table} (id, v, w) VALUES (2, {second}, {second}), (3, NULL, NULL)")
+        _becomes(world, source, f"{one}/{other}", f"{other}/{other}")
+        world.run(f"UPDATE {table} SET v = {second} WHERE id = 1")
+        _becomes(world, source, f"{other}/{other}")
+        world.run(f"UPDATE {table} SET w = {first} WHERE id = 2")
+        _becomes(world, source, f"{other}/{other}", f"{other}/{one}")
         world.run(f"DELETE FROM {table} WHERE id = 2")
-        until(lambda: lists(f"{other}/{other}"), told)
+        _becomes(world, source, f"{other}/{other}")
         world.run(f"DELETE FROM {table}")
-        until(lists, told)
+        _becomes(world, source)
         assert relay.stop()
 
 
 def test_one_column_of_every_type(world: World) -> None:
     """The lookup by a single column, which an index serves, finds each type too."""
-    if world.kind == "postgresql":
-        world.run("CREATE TYPE colour AS ENUM ('dark red', 'blue')")
-    for number, (name, (kind, values, addresses)) in enumerate(_kinds(world).items()):
-        table, source = f"ones{number}", f"o{number}"
-        one, other = addresses or tuple(value.strip("'") for value in values)
+    for name, kind, first, second, one, other in _types(world):
+        table = source = f"one_{name}"
         world.run(f"CREATE TABLE {table} (id int PRIMARY KEY, v {kind})")
         relay = world.relay(name=source, table=table, where="", url=f"/{source}/{{v}}")
-
-        def becomes(*paths: str, source: str = source, name: str = name) -> None:
-            wanted = {f"{source}/{path}" for path in paths}
-            until(
-                lambda: set(world.entries(source)) == wanted and not world.waiting(),
-                lambda: f"{name}: {set(world.entries(source))} {world.store.rejected()}",
-            )
-
-        world.run(f"INSERT INTO {table} VALUES (1, {values[0]})")
-        becomes(one)
-        world.run(f"UPDATE {table} SET v = {values[1]}")
-        becomes(other)
+        world.run(f"INSERT INTO {table} VALUES (1, {first})")
+        _becomes(world, source, one)
+        world.run(f"UPDATE {table} SET v = {second}")
+        _becomes(world, source, other)
         world.run(f"DELETE FROM {table}")
-        becomes()
+        _becomes(world, source)
         assert relay.stop()
 
 
@@ -176,3 +182,27 @@ def test_numbers_and_slashes_tell_values_apart(world: World, url: str) -> None:
     until(lambda: len(world.urls()) == 2)
     world.run("DELETE FROM products WHERE id = 5")
     until(lambda: len(world.urls()) == 1 and not world.waiting())
+
+
+def test_a_database_without_an_encoding(world: World) -> None:
+    """PostgreSQL's SQL_ASCII keeps any bytes as text: those that are no UTF-8 are refused, row by row."""
+    if world.kind != "postgresql":
+        pytest.skip("SQL_ASCII is PostgreSQL's")
+    with world.server.connect("postgres") as connection:
+        connection.autocommit = True
+        connection.execute(
+            "CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
+        )
+    world.application.close()
+    world.database = "bytes"
+    world.application = world.server.connect("bytes")
+    world.make_products()
+    bad = "convert_from('\\x636166e9', 'SQL_ASCII')"
+    world.run(f"INSERT INTO products (slug) VALUES ({bad}), ('tea')")
+    relay = world.relay()
+    world.becomes("p/tea")
+    values = ", ".join(f"(convert_from('\\x{octets}', 'SQL_ASCII'))" for octets in ("ff", "636166c3a9"))
+    world.run(f"INSERT INTO products (slug) VALUES {values}")
+    world.becomes("p/tea", "p/caf%C3%A9")
+    wanted = {r"slug = caf\xe9", r"slug = \xff"}
+    until(lambda: wanted <= {row["loc"] for row in world.store.rejected()}, relay.health)
