@@ -188,6 +188,10 @@ class Dialect(ABC):
         """A text that changes when a trigger, its function, its table or the outbox is another one."""
 
     @abstractmethod
+    def marked(self) -> list[tuple[str, str]]:
+        """(trigger's body, statement that removes it) of every trigger of sitemapd in the database."""
+
+    @abstractmethod
     def upsert(self, label: str, column: str, value: str | None) -> None:
         """Set `definition` or `told` of a source's row in the sources table (without `commit`)."""
 

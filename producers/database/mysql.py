@@ -322,6 +322,17 @@ class MySQL(Dialect):
         grants = " ".join(str(row[0]).upper() for row in self.run("SHOW GRANTS"))
         return "TRIGGER" in grants or "ALL PRIVILEGES" in grants
 
+    def marked(self) -> list[tuple[str, str]]:
+        """By their names, in all schemas that the role may see."""
+        rows = self.run(
+            "SELECT action_statement, trigger_schema, trigger_name FROM information_schema.triggers "
+            "WHERE trigger_name LIKE 'sitemapd\\_%%' ORDER BY 2, 3",
+        )
+        return [
+            (body, f"DROP TRIGGER IF EXISTS {self.quote(schema)}.{self.quote(name)}")
+            for body, schema, name in rows
+        ]
+
     def upsert(self, label: str, column: str, value: str | None) -> None:
         """By ON DUPLICATE KEY."""
         self.run(

@@ -277,6 +277,18 @@ class PostgreSQL(Dialect):
         outbox = self.run("SELECT to_regclass(%s)::oid", [self.outbox])[0][0]
         return " ".join([str(outbox), *(f"{fires} {told}" for _, fires, told in self._triggers(plan))])
 
+    def marked(self) -> list[tuple[str, str]]:
+        """Functions; their triggers go with them."""
+        rows = self.run(
+            "SELECT p.prosrc, n.nspname, p.proname FROM pg_proc p "
+            "JOIN pg_namespace n ON n.oid = p.pronamespace "
+            "WHERE left(p.proname, 9) = 'sitemapd_' AND p.prorettype = 'trigger'::regtype ORDER BY 2, 3"
+        )
+        return [
+            (body, f"DROP FUNCTION IF EXISTS {self.quote(schema)}.{self.quote(name)}() CASCADE")
+            for body, schema, name in rows
+        ]
+
     def upsert(self, label: str, column: str, value: str | None) -> None:
         """By ON CONFLICT."""
         self.run(

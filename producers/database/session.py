@@ -15,6 +15,7 @@ from producers.database.check import connect, plan_of
 from producers.database.compare import Synced
 from producers.database.dialect import Broken, Dialect
 from producers.database.drain import BATCH, Drainer
+from producers.database.install import trim
 from producers.database.reconcile import reconcile
 from producers.database.rows import Reader
 from producers.database.shape import Shape
@@ -113,6 +114,12 @@ class Session:
         standing.say(state="comparing", problem=None)
         begun, started = int(standing.clock() * 1000), standing.monotonic()
         state_id = self._sink.store.partitions[0].state_id()
+        for label in trim(self._dialect):
+            log.warning(
+                "Too many changes of %s waited in the outbox: they were dropped, its table will be compared.",
+                label,
+                extra=standing.extra("outbox_trimmed"),
+            )
         if wanted := self._told.pop("wanted", None):
             self._told["doing"] = wanted  # until it is done: what is asked for meanwhile is another one
         self._reader.without_url = self._reader.undated = 0

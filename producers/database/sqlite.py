@@ -290,6 +290,14 @@ class SQLite(Dialect):
         version = self.run("PRAGMA schema_version")[0][0]
         return f"{file.st_dev} {file.st_ino} {version}"
 
+    def marked(self) -> list[tuple[str, str]]:
+        """By their names."""
+        rows = self.run(
+            "SELECT sql, name FROM sqlite_master "
+            "WHERE type = 'trigger' AND name GLOB 'sitemapd_*' ORDER BY name"
+        )
+        return [(sql, f"DROP TRIGGER IF EXISTS {self.quote(name)}") for sql, name in rows]
+
     def request(self, label: str, kind: str, token: str) -> None:
         """In a transaction of its own."""
         with translated():

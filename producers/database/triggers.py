@@ -23,6 +23,7 @@ EVENTS: Final = ("insert", "update", "delete")
 MARK: Final = "@definition@"
 """Where the definition goes in a trigger's body."""
 _LONGEST: Final = 40
+_COMMENT: Final = re.compile(r"/\* sitemapd (\S+/\S+) [0-9a-f]{16} \*/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,12 @@ def literal(text: str) -> str:
 def comment(shape: Shape) -> str:
     """What every trigger's body begins with, so that it is known by its source and its definition."""
     return f"/* sitemapd {shape.label.replace('*', '')} {MARK} */"
+
+
+def label_in(body: str) -> str:
+    """The source whose trigger a body is of; empty when that can't be told."""
+    found = _COMMENT.search(body)
+    return found[1] if found else ""
 
 
 def values_of_row(dialect: Dialect, shape: Shape, watched: Watched, event: str) -> Mapping[str, str]:
