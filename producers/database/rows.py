@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -14,6 +15,7 @@ from sitemap_store.urls import normalise
 from sitemap_store.values import check_changefreq, check_priority
 from sitemap_store.w3c import instant_ms
 
+_ENCODED: Final = re.compile("%25[0-9A-Fa-f]{2}")
 _MOST: Final = 10_000
 """Refused rows that are remembered as told; after that some may be told twice."""
 
@@ -60,6 +62,8 @@ class Reader:
         self._refused: dict[str, None] = {}
         self.without_url = 0
         """Rows seen that make no URL, since a value of it is NULL or empty."""
+        self.encoded = 0
+        """Rows seen whose values seem to be percent-encoded already, and so are encoded twice."""
         self.undated = 0
         """Rows seen whose lastmod is NULL or no date."""
         self.refusals: list[Refused] = []
@@ -100,6 +104,8 @@ class Reader:
             if path is None:
                 self.without_url += 1
                 return None
+            if _ENCODED.search(path):
+                self.encoded += 1
             return normalise(self._base + path, self._rules).loc
         except Refused as refused:
             self._refuse(refused, values)

@@ -29,6 +29,8 @@ ASK_STATE: Final = 5.0
 """Seconds between two looks at whether the state is still the one that was written to."""
 COUNT_EVERY: Final = 2.0
 """Seconds between two looks at how much waits, for those who ask how the relay stands."""
+MANY_ENCODED: Final = 10
+"""Rows that seem to be percent-encoded already from which on a comparison points at it."""
 DRAIN_EVERY: Final = 0.1
 """While a comparison runs: seconds between two looks at the outbox."""
 
@@ -122,7 +124,7 @@ class Session:
             )
         if wanted := self._told.pop("wanted", None):
             self._told["doing"] = wanted  # until it is done: what is asked for meanwhile is another one
-        self._reader.without_url = self._reader.undated = 0
+        self._reader.without_url = self._reader.undated = self._reader.encoded = 0
         second = connect(self._source, application=standing.application)
         try:
             result = reconcile(
@@ -157,6 +159,14 @@ class Session:
 
     def _say_result(self, result: Synced, seconds: float) -> None:
         standing = self._standing
+        if self._reader.encoded >= MANY_ENCODED:
+            log.warning(
+                "The addresses of %d rows of %s are encoded twice (%%25 and two digits): if the column holds "
+                "percent-encoded text already, write {column:encoded} in `url`.",
+                self._reader.encoded,
+                self._source.name,
+                extra=standing.extra("encoded_twice"),
+            )
         if result.held:
             log.error(
                 "%d URLs of %s have no row any more, which is more than max_delete lets a comparison delete. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -263,6 +264,19 @@ def test_slugs_that_are_stored_percent_encoded(world: World) -> None:
     until(lambda: "encoding" in {row["rule"] for row in world.store.rejected()})
     world.run("DELETE FROM products WHERE slug = '%e3%81%84'")
     world.becomes("p/tea")
+
+
+def test_a_comparison_points_at_values_that_are_encoded_twice(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ten rows with %xx in a column that is not :encoded; a hundred per cent is no such thing."""
+    world.insert(*(f"100% {n}" for n in range(20)))
+    with caplog.at_level(logging.WARNING):
+        relay = world.relay()
+        assert "encoded twice" not in caplog.text
+        world.insert(*(f"%e3%81%{n}" for n in range(80, 90)))
+        relay.rescan()
+        until(lambda: "{column:encoded}" in caplog.text, relay.health)
 
 
 def test_raw_paths_and_numbers(world: World) -> None:
