@@ -109,7 +109,8 @@ def _drop_elsewhere(function: str, on: str) -> str:
 def _function(dialect: Dialect, shape: Shape, function: str, watched: Watched) -> str:
     outbox, label = dialect.outbox, literal(shape.label)
     settings = "SET search_path = pg_catalog, pg_temp"
-    if any(column.kind in ("instant", "local", "day", "text") for column in watched.noted.values()):
+    # Each setting costs a call of microseconds, and only times are written in more than one way.
+    if any(_has_times(column) for column in watched.noted.values()):
         settings += " SET timezone = 'UTC' SET datestyle = 'ISO, MDY'"
     notify = (
         "    IF FOUND THEN\n        NOTIFY sitemapd_outbox;\n    END IF;\n" if shape.source.notify else ""
@@ -156,6 +157,10 @@ def _function(dialect: Dialect, shape: Shape, function: str, watched: Watched) -
         "END\n"
         "$sitemapd$"
     )
+
+
+def _has_times(column: Column) -> bool:
+    return column.kind in ("instant", "local", "day") or column.type.endswith(("[]", "range", "interval"))
 
 
 def _json(pairs: Iterable[tuple[str, str]]) -> str:
