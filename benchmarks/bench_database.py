@@ -115,6 +115,24 @@ class Bench:
         plain, noted = statistics.median(without), statistics.median(with_triggers)
         return {"ms without": plain * 1000, "ms with": noted * 1000, "ratio": noted / plain}
 
+    def single(self, repeats: int = 15) -> dict[str, float]:
+        """An UPDATE of one row and its commit, without triggers and with them, turn by turn."""
+        without, with_triggers = [], []
+        for turn in range(repeats):
+            self.with_dialect(uninstall)
+            without.append(self._update_singly(turn))
+            self.with_dialect(install)
+            with_triggers.append(self._update_singly(turn + repeats))
+        plain, noted = statistics.median(without), statistics.median(with_triggers)
+        return {"µs without": plain * 1e6, "µs with": noted * 1e6, "ratio": noted / plain}
+
+    def _update_singly(self, turn: int) -> float:
+        took = []
+        for key in range(1, 101):
+            when = f"2026-02-02 00:{turn:02}:{key % 60:02}"
+            took.append(self.run(f"UPDATE products SET updated_at = '{when}' WHERE id = {key}"))
+        return statistics.median(took)
+
     def _update(self, turn: int) -> float:
         if self.server.kind == "postgresql":
             self.application.autocommit = True
@@ -199,10 +217,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_database")
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(SERVERS))
     parser.add_argument("--rows", type=int, default=1_000_000, help="size of the table")
-    parser.add_argument("--only", choices=["overhead", "drain", "latency", "unchanged"])
+    parser.add_argument("--only", choices=["overhead", "single", "drain", "latency", "unchanged"])
     chosen = parser.parse_args()
     ease_collector()  # as `sitemapd relay` does
-    parts = [chosen.only] if chosen.only else ["overhead", "drain", "unchanged", "latency"]
+    parts = [chosen.only] if chosen.only else ["overhead", "single", "drain", "unchanged", "latency"]
     for kind in chosen.kinds or list(SERVERS):
         with running() as service, database_running(kind) as server:
             bench = Bench(server, service, chosen.rows)

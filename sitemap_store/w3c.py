@@ -2,7 +2,9 @@
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sitemap_store.errors import BadSetting, Refused
 
@@ -37,7 +39,7 @@ def parse_lastmod(text: object, *, assume_zone: str | None = None) -> ParsedDate
 
     Years 0001 to 9999, seconds 00 to 59, fractions of 1 to 9 digits kept as given, zones "Z" or
     up to 14 hours from UTC. Missing seconds are completed. A year or a month alone is W3C but not
-    XSD: no text, and a warning. A time without a zone takes `assume_zone` ("Z" or "±hh:mm").
+    XSD: no text, and a warning. A time without a zone takes `assume_zone` (as `zone_at` reads it).
     Raises Refused ("lastmod") for anything else, and BadSetting when `assume_zone` is no zone.
     Source: W3C NOTE-datetime; XSD dateTime and date as used by sitemap.xsd's tLastmod.
     """
@@ -48,7 +50,9 @@ def parse_lastmod(text: object, *, assume_zone: str | None = None) -> ParsedDate
         warning = f"lastmod {text!r} names no day, which a sitemap needs; lastmod was left out."
         return ParsedDate(None, warning)
     if time and zone is None:
-        zone = _assumed(text, assume_zone)
+        if assume_zone is None:
+            raise _refused(text, "has a time without a zone; add Z or +hh:mm, or set assume_timezone")
+        zone = zone_at(day, time, assume_zone)
     return ParsedDate(f"{day}{time}{zone or ''}", None)
 
 
@@ -70,6 +74,37 @@ def format_instant(ms: int, *, always_milliseconds: bool = False) -> str:
         raise Refused(loc="", rule="lastmod", detail=detail) from error
     text = moment.isoformat(timespec="milliseconds" if always_milliseconds or ms % 1_000 else "seconds")
     return text.removesuffix("+00:00") + "Z"
+
+
+def zone_at(day: str, time: str, zone: str) -> str:
+    """Return what a local time (`YYYY-MM-DD`, `[T]hh:mm:ss…`) has for a zone: "Z" or "±hh:mm".
+
+    `zone` is that itself, "UTC", or a name such as Europe/Berlin. An hour that comes twice in autumn is the
+    first of the two; one that spring leaves out has the offset from before it. Raises BadSetting when `zone`
+    is none, and Refused ("lastmod") for an offset that a sitemap can't say (seconds, before about 1900).
+    """
+    if _ZONE_ONLY.fullmatch(zone):
+        return zone
+    offset = (
+        datetime.fromisoformat(f"{day}T{time.removeprefix('T')[:8]}").replace(tzinfo=_named(zone)).utcoffset()
+    )
+    assert offset is not None
+    minutes, odd = divmod(offset, timedelta(minutes=1))
+    if odd:
+        raise _refused(f"{day} {time}", "has an offset with seconds in its zone")
+    if not minutes:
+        return "Z"
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+
+
+@cache
+def _named(zone: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        detail = f"{zone!r} is no time zone that this machine knows."
+        hint = 'Write a name such as "Europe/Berlin", "Z" or "+01:00".'
+        raise BadSetting(setting="assume_timezone", detail=detail, hint=hint) from error
 
 
 def instant_ms(text: object) -> int:
@@ -107,15 +142,6 @@ def _read(text: object) -> tuple[str | None, str, str | None]:
     if zone and not _ZONE_ONLY.fullmatch(zone):
         raise _refused(text, "has a zone outside -14:00 to +14:00")
     return written, f"T{hour}:{minute}:{second}{fraction or ''}", zone
-
-
-def _assumed(text: object, assume_zone: str | None) -> str:
-    if assume_zone is None:
-        raise _refused(text, "has a time without a zone; add Z or +hh:mm, or set assume_timezone")
-    if not _ZONE_ONLY.fullmatch(assume_zone):
-        detail = f"{assume_zone!r} is no zone."
-        raise BadSetting(setting="assume_timezone", detail=detail, hint='Write "Z" or "+01:00".')
-    return assume_zone
 
 
 def _refused(text: object, wrong: str) -> Refused:

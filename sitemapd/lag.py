@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from producers.database.check import connect, plan_of, shape_of
+from producers.database.dialect import Dialect
+from producers.database.install import Stray, remove_stray, strays
 from producers.database.source import DatabaseSource
-from sitemap_store.errors import SitemapdError
+from sitemap_store.errors import BadSetting, SitemapdError
 from sitemap_store.site import Site
 from sitemapd.build import Parts
 
@@ -40,7 +44,7 @@ def standing(source: DatabaseSource, site: Site) -> dict[str, Any]:
         dialect = connect(source)
         try:
             shape = shape_of(dialect, source, site)
-            row["triggers"] = dialect.installed(shape, plan_of(dialect, shape))
+            row["triggers"] = dialect.installed(plan_of(dialect, shape))
             dialect.rollback()
             if row["triggers"] != "missing":
                 rows, seconds = dialect.lag(shape.label)
@@ -52,3 +56,45 @@ def standing(source: DatabaseSource, site: Site) -> dict[str, Any]:
     except SitemapdError as error:
         row["problem"] = str(error)
     return row
+
+
+def stray_sources(parts: Parts) -> list[tuple[Stray, DatabaseSource]]:
+    """What the configured databases hold of sources that are not configured, each with a way to get there."""
+    found: dict[tuple[str, str], tuple[Stray, DatabaseSource]] = {}
+    for sources in parts.databases.values():
+        for source in sources:
+            with _opened(source) as dialect:
+                shapes = [
+                    shape_of(dialect, other, parts.sites[site])
+                    for site, others in parts.databases.items()
+                    for other in others
+                    if other.dsn == source.dsn and other.outbox_schema == source.outbox_schema
+                ]
+                for stray in strays(dialect, shapes):
+                    found.setdefault((source.dsn, stray.label), (stray, source))
+    return list(found.values())
+
+
+def remove_stray_source(parts: Parts, label: str) -> None:
+    """Remove what `stray_sources` found under that label. Raises BadSetting when there is none."""
+    found = [(stray, source) for stray, source in stray_sources(parts) if stray.label == label]
+    if not found:
+        raise BadSetting(
+            setting="SOURCE",
+            detail=f"nothing of {label!r} is left in the databases.",
+            hint="`sitemapd triggers list` shows what there is.",
+        )
+    site, _, name = label.partition("/")
+    keep = any(source.name == name for source in parts.databases.get(site, ()))
+    for stray, source in found:
+        with _opened(source) as dialect:
+            remove_stray(dialect, stray, keep=keep)
+
+
+@contextmanager
+def _opened(source: DatabaseSource) -> Iterator[Dialect]:
+    dialect = connect(source)
+    try:
+        yield dialect
+    finally:
+        dialect.close()

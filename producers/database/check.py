@@ -12,6 +12,7 @@ from producers.database.source import DatabaseSource
 from producers.database.triggers import Plan
 from sitemap_store.errors import BadSetting
 from sitemap_store.site import Site
+from sitemap_store.urls import normalise
 
 log = logging.getLogger(__name__)
 
@@ -56,15 +57,17 @@ def _shape(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
             table = dialect.table(source.table)
     except Broken as error:
         source.bad("table", str(error).partition(": ")[2] or str(error))
-    for name, feed in source.feeds.items():
-        try:
-            feeds[name] = dialect.table(name)
-        except Broken as error:
-            source.bad(f"feeds.{name}", str(error))
-        columns = _columns(dialect, source, f"feeds.{name}", dialect.qualified(feeds[name]))
+    for feed in source.feeds:
+        name = feed.table
+        if name not in feeds:
+            try:
+                feeding = dialect.table(name)
+            except Broken as error:
+                source.bad(f"feeds.{name}", str(error))
+            feeds[name] = feeding, _columns(dialect, source, f"feeds.{name}", dialect.qualified(feeding))
         for column in (feed.column, *feed.watch):
-            _found(source, f"feeds.{name}", column, columns, name)
-    relation = dialect.qualified(table) if table else f"({dialect.fragment(source.query)}) AS sitemapd_rows"
+            _found(source, f"feeds.{name}", column, feeds[name][1], name)
+    relation = dialect.qualified(table) if table else f"({dialect.fragment(source.query)}\n) AS sitemapd_rows"
     columns = _columns(dialect, source, "table" if table else "query", relation)
     what = table.name if table else "the query"
     if table is not None and not key:
@@ -75,7 +78,7 @@ def _shape(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
         *(("url", name) for name in source.template.columns),
         *source.columns.items(),
         *(("key", name) for name in key),
-        *((f"feeds.{feed.table}.matches", feed.matches) for feed in source.feeds.values()),
+        *((f"feeds.{feed.table}.matches", feed.matches) for feed in source.feeds),
     ):
         _found(source, option, name, columns, what)
     shape = Shape(
@@ -87,6 +90,7 @@ def _shape(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
         table=table,
         feeds=feeds,
     )
+    _check_address(shape, site)
     _check_condition(dialect, shape)
     _check_zone(dialect, shape)
     return shape
@@ -105,6 +109,28 @@ def _found(source: DatabaseSource, option: str, name: str, columns: dict[str, Co
         source.bad(option, f"there is no column {name!r} in {what}.", hint)
 
 
+def _check_address(shape: Shape, site: Site) -> None:
+    """Rows of unlike values must make unlike addresses, and every type must be one that makes any."""
+    source, template = shape.source, shape.template
+    for column in shape.url_columns:
+        if column.kind == "none":
+            source.bad("url", f"column {column.name} is of a type that has no text.", "Name another column.")
+    kinds = {
+        column.name: "uuid" if column.type == "uuid" else "integer" if "INT" in column.type else column.kind
+        for column in shape.url_columns
+    }
+    if ambiguity := template.ambiguity(kinds):
+        source.bad("url", f"{source.url!r} {ambiguity}")
+    marks = [f"1{at}2" for at in range(len(kinds))]
+    path = template.path(marks)
+    loc = normalise(site.rules.base + (path or ""), site.rules).loc
+    for column, mark in zip(shape.url_columns, marks, strict=True):
+        if mark not in loc:
+            source.bad(
+                "url", f"the site's strip_query takes {{{column.name}}} away, so rows would share an address."
+            )
+
+
 def _check_condition(dialect: Dialect, shape: Shape) -> None:
     if not shape.source.where:
         return
@@ -117,7 +143,7 @@ def _check_condition(dialect: Dialect, shape: Shape) -> None:
 def _check_zone(dialect: Dialect, shape: Shape) -> None:
     """A column without a zone needs the setting; where types don't tell, some of its values do."""
     given = dict(shape.entry_columns).get("lastmod")
-    if given is None or shape.source.zone is not None:
+    if given is None or shape.source.timezone:
         return
     naive = given.kind == "local"
     if given.kind in ("any", "text"):

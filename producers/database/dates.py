@@ -3,72 +3,53 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
 from typing import Final, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sitemap_store.errors import Refused
-from sitemap_store.w3c import format_instant, parse_lastmod
+from sitemap_store.w3c import format_instant, parse_lastmod, zone_at
 
-Kind = Literal["instant", "local", "day", "integer", "number", "text", "any"]
-"""instant: with zone (or in UTC); local: without one; any: what the value itself looks like."""
+Kind = Literal["instant", "local", "day", "integer", "number", "text", "bytes", "none", "any"]
+"""instant: with zone (or in UTC); local: without one; bytes: read as hex; none: has no text; any: what the
+value itself looks like."""
+Numbers = Literal["auto", "seconds", "milliseconds", "microseconds", "julian", "digits"]
+"""What a number that is a date counts: since 1970 UTC, days of the Julian calendar, or its own digits."""
 
 _TEXT: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"(?:[ T]([0-9]{2}:[0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9})[0-9]*)?)?"
     r" ?(Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
 )
-_OFFSET: Final = re.compile(r"[+-](?:0[0-9]|1[0-4]):[0-5][0-9]")
-_NUMBER: Final = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]+)?")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,17}(?:\.[0-9]+)?")
+_DIGITS: Final = re.compile(
+    r"(?:19|20|21)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])(?:(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9])?)?"
+)
+"""YYYYMMDD, and hhmm or hhmmss behind it."""
 _UTC_LENGTH: Final = len("2026-03-21 11:22:33+00")
-_MILLISECONDS: Final = 10**11
-"""From here on a number counts milliseconds: in seconds it would be after the year 5000."""
+_PER_SECOND: Final[dict[Numbers, int]] = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6}
+_JULIAN_1970: Final = 2_440_587.5
 
 
 class NoDate(Exception):
     """A value that gives no lastmod; says why in a few words."""
 
 
-class Zone:
-    """The zone of times that are stored without one: a name, "Z", "UTC" or "±hh:mm". Raises ValueError."""
-
-    def __init__(self, name: str) -> None:
-        self._fixed = "Z" if name in ("Z", "UTC") else name if _OFFSET.fullmatch(name) else ""
-        if not self._fixed:
-            try:
-                self._zone = ZoneInfo(name)
-            except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-                raise ValueError(f"{name!r} is no time zone that this machine knows.") from error
-
-    def placed(self, day: str, time: str) -> str:
-        """A local day and time with this zone's offset. An hour that comes twice is the first of them."""
-        if self._fixed:
-            return f"{day}T{time}{self._fixed}"
-        offset = datetime.fromisoformat(f"{day}T{time[:8]}").replace(tzinfo=self._zone).utcoffset()
-        assert offset is not None
-        minutes, odd = divmod(offset, timedelta(minutes=1))
-        if odd:  # before there were time zones; no sitemap can say it
-            raise NoDate(f"{day} {time} has an offset with seconds")
-        sign = "-" if minutes < 0 else "+"
-        return f"{day}T{time}{sign}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
-
-
-def lastmod_of(value: object, kind: Kind, zone: Zone | None) -> str:
+def lastmod_of(value: object, kind: Kind, zone: str, numbers: Numbers = "auto") -> str:
     """The lastmod of a column's value. Raises NoDate for NULL, zero dates, infinity and what is no date.
 
-    An instant is kept exactly, fractions and all. Numbers are seconds (or milliseconds) since 1970 UTC.
+    An instant is kept exactly, fractions and all. `zone` is that of times without one ("": none is set);
+    `numbers` says what numbers count.
     """
     if value is None:
         raise NoDate("NULL")
     if kind == "instant" and isinstance(value, str) and len(value) == _UTC_LENGTH and value.endswith("+00"):
         return f"{value[:10]}T{value[11:19]}Z"  # as PostgreSQL writes almost all of them
     if isinstance(value, int | float) or kind in ("integer", "number"):
-        return _of_number(str(value))
+        return _of_number(str(value), zone, numbers)
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     match = _TEXT.fullmatch(text)
     if match is None:
         if kind in ("text", "any") and _NUMBER.fullmatch(text):
-            return _of_number(text)
+            return _of_number(text, zone, numbers)
         raise NoDate(repr(text[:40]))
     day, clock, second, fraction, offset = match.groups()
     if clock is None:
@@ -80,10 +61,10 @@ def lastmod_of(value: object, kind: Kind, zone: Zone | None) -> str:
             written = f"{day}T{time}{_offset(offset)}"
         elif kind == "instant":
             written = f"{day}T{time}Z"
-        elif zone is not None:
+        elif zone:
             try:
-                written = zone.placed(day, time)
-            except ValueError as error:
+                written = f"{day}T{time}{zone_at(day, time, zone)}"
+            except (ValueError, Refused) as error:
                 raise NoDate(repr(text[:40])) from error
         else:
             raise NoDate(f"{text[:40]!r}, which has no zone, and no timezone is set")
@@ -93,13 +74,40 @@ def lastmod_of(value: object, kind: Kind, zone: Zone | None) -> str:
         raise NoDate(repr(text[:40])) from refused
 
 
-def _of_number(text: str) -> str:
+def _of_number(text: str, zone: str, numbers: Numbers) -> str:
     try:
         number = float(text)
-        ms = number if abs(number) >= _MILLISECONDS else number * 1000
-        return format_instant(round(ms))
+        if numbers == "auto":
+            numbers = _told_apart(number)
+        if numbers == "digits":
+            return _of_digits(str(int(number)), zone)
+        if numbers == "julian":
+            return format_instant(round((number - _JULIAN_1970) * 86_400_000))
+        return format_instant(round(number / _PER_SECOND[numbers] * 1000))
     except (ValueError, OverflowError, Refused) as error:
         raise NoDate(repr(text[:40])) from error
+
+
+def _told_apart(number: float) -> Numbers:
+    """What a number counts, where no other reading is a date between 1970 and 2100. Raises NoDate."""
+    if number == int(number) and _DIGITS.fullmatch(str(int(number))):
+        return "digits"
+    if 2_415_020 <= number < 2_488_434:  # 1900 to 2100
+        return "julian"
+    for numbers, scale in _PER_SECOND.items():
+        if 10**8 <= number / scale < 4_102_444_800:  # 1973 to 2100
+            return numbers
+    raise NoDate(f"{number:g}, which may count anything: set lastmod_numbers")
+
+
+def _of_digits(digits: str, zone: str) -> str:
+    if not _DIGITS.fullmatch(digits):
+        raise NoDate(digits)
+    day = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}"
+    if len(digits) == 8:
+        return lastmod_of(day, "day", zone)
+    clock = digits[8:].ljust(6, "0")
+    return lastmod_of(f"{day} {clock[:2]}:{clock[2:4]}:{clock[4:]}", "local", zone)
 
 
 def _offset(text: str) -> str:

@@ -8,6 +8,7 @@ how their database does it. Errors of the drivers come out as `Unavailable` (awa
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,12 +22,18 @@ from sitemap_store.errors import SitemapdError
 
 Installed = Literal["installed", "missing", "different", "unknown"]
 
+LONGEST = 150
+"""Characters of a key or a link from which on a digest of it is kept in its place."""
 STREAM_ROWS = 5000
 """Rows that a streamed query hands over at a time."""
 
 
 class Broken(SitemapdError):
     """The database answers, and can't do what the relay needs: a table is gone, a right is missing."""
+
+
+class BadValue(Broken):
+    """The database can't take a value, or make one of it."""
 
 
 class Record(NamedTuple):
@@ -57,11 +64,11 @@ class Seen(NamedTuple):
     """A row of a query as it was last seen."""
 
     key: str
-    """Its key columns, as JSON."""
+    """Its key columns, as `Dialect.kept` writes them."""
     links: dict[str, str]
-    """Feed → the value by which a change of that feed finds it."""
-    loc: str
-    """Its URL; empty when it has none."""
+    """Column of the query → the value by which a change in a feeding table finds it."""
+    address: str
+    """Its address columns, likewise."""
 
 
 class Lag(NamedTuple):
@@ -114,6 +121,22 @@ class Dialect(ABC):
     def text(self, column: Column, prefix: str = "") -> str:
         """The expression that reads a column as text (or as it is, where values have types of their own)."""
 
+    def noted_as(self, column: Column, prefix: str = "") -> str:
+        """The expression by which a trigger writes a column into JSON: text that `decoded` reads back."""
+        return self.text(column, prefix)
+
+    def encoded(self, value: object) -> str | None:
+        """A value as it was read, as text that `decoded` reads back."""
+        return None if value is None else str(value)
+
+    def decoded(self, text: str | None) -> object:
+        """What was read or noted, for `matching` and for addresses."""
+        return text
+
+    def changed(self, column: Column) -> str:
+        """The condition for a column to differ between OLD and NEW: by its bytes, whatever its collation."""
+        raise NotImplementedError
+
     @abstractmethod
     def columns_of(self, relation: str) -> list[Column]:
         """The columns of a table, or of a derived one. Raises Broken."""
@@ -157,8 +180,16 @@ class Dialect(ABC):
         """Wait for that long, or until the database says that there is something, or `wake` is set."""
 
     @abstractmethod
-    def installed(self, shape: Shape, plan: Plan) -> Installed:
+    def installed(self, plan: Plan) -> Installed:
         """Whether the triggers of that plan are there."""
+
+    @abstractmethod
+    def ground(self, plan: Plan) -> str:
+        """A text that changes when a trigger, its function, its table or the outbox is another one."""
+
+    @abstractmethod
+    def marked(self) -> list[tuple[str, str]]:
+        """(trigger's body, statement that removes it) of every trigger of sitemapd in the database."""
 
     @abstractmethod
     def upsert(self, label: str, column: str, value: str | None) -> None:
@@ -182,13 +213,13 @@ class Dialect(ABC):
     def relation(self, shape: Shape) -> str:
         """What a source's rows are read from, for a statement with parameters."""
         if shape.table is None:
-            return f"({self.fragment(shape.source.query)}) AS {self.quote('sitemapd_rows')}"
+            return f"({self.fragment(shape.source.query)}\n) AS {self.quote('sitemapd_rows')}"
         return f"{self.qualified(shape.table)} AS {self.quote(shape.table.name)}"
 
     def published(self, shape: Shape) -> str:
         """The condition for a row to be published, for a statement with parameters."""
         where = shape.source.where
-        return f"({self.fragment(where)}) IS TRUE" if where else "1 = 1"
+        return f"({self.fragment(where)}\n) IS TRUE" if where else "1 = 1"
 
     def select(self, shape: Shape, columns: Iterable[Column]) -> str:
         """A query of the published rows, to which more conditions can be added."""
@@ -243,32 +274,47 @@ class Dialect(ABC):
         rows = self.run(sql, [label])
         return (rows[0][0], rows[0][1]) if rows else (None, None)
 
-    def remembered(self, label: str, feed: str, links: Sequence[str]) -> list[tuple[str, str]]:
-        """(key, loc) of the rows that were last seen with one of these link values."""
+    def remembered(self, label: str, column: str, links: Sequence[str]) -> list[tuple[str, str]]:
+        """(key, address) of the rows that were last seen with one of these values in a link column."""
         marks = ", ".join([self.mark] * len(links))
         sql = (
-            f"SELECT row_key, loc FROM {self.ours(URLS)} "
+            f"SELECT held FROM {self.ours(URLS)} "
             f"WHERE source = {self.mark} AND feed = {self.mark} AND link IN ({marks})"
         )
-        return [(key, loc) for key, loc in self.run(sql, [label, feed, *links])]
+        return [tuple(json.loads(held)) for (held,) in self.run(sql, [label, column, *map(short, links)])]
 
     def memory_of(self, label: str) -> str:
-        """The query of all that is remembered of a source, in the order of the keys: key, feed, link, loc."""
+        """The query of all that is remembered of a source, by its keys: row_key, column, link, held."""
         name = label.replace("'", "''")
-        return (
-            f"SELECT row_key, feed, link, loc FROM {self.ours(URLS)} WHERE source = '{name}' ORDER BY row_key"
-        )
+        urls = self.ours(URLS)
+        return f"SELECT row_key, feed, link, held FROM {urls} WHERE source = '{name}' ORDER BY row_key"
 
     def remember(self, label: str, forget: Iterable[str], rows: Iterable[Seen]) -> None:
         """Forget rows by their keys, then remember others (without `commit`)."""
         table, mark = self.ours(URLS), self.mark
         for key in forget:
-            self.run(f"DELETE FROM {table} WHERE source = {mark} AND row_key = {mark}", [label, key])
+            self.run(f"DELETE FROM {table} WHERE source = {mark} AND row_key = {mark}", [label, short(key)])
         marks = ", ".join([mark] * 5)
         for seen in rows:
-            for feed, link in seen.links.items():
-                sql = f"INSERT INTO {table} (source, row_key, feed, link, loc) VALUES ({marks})"
-                self.run(sql, [label, seen.key, feed, link, seen.loc])
+            held = json.dumps([seen.key, seen.address])
+            for column, link in seen.links.items():
+                sql = f"INSERT INTO {table} (source, row_key, feed, link, held) VALUES ({marks})"
+                self.run(sql, [label, short(seen.key), column, short(link), held])
+
+    def kept(self, values: Iterable[object]) -> str:
+        """Several values as one text, which `read_kept` reads back."""
+        return json.dumps([self.encoded(value) for value in values])
+
+    def read_kept(self, text: str) -> tuple[object, ...]:
+        """The values of `kept`."""
+        return tuple(map(self.decoded, json.loads(text)))
+
+
+def short(text: str) -> str:
+    """A text that an index takes: itself, or a digest of it."""
+    if len(text) <= LONGEST:
+        return text
+    return "sha256 " + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def near(name: str, known: Iterable[str]) -> str:

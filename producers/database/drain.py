@@ -12,20 +12,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from producers.database.dialect import Dialect, Record, Seen
+from producers.database.dialect import BadValue, Dialect, Record, Seen
 from producers.database.rows import Listed, Reader, speaker
 from producers.database.shape import Shape
-from producers.database.template import text_of
+from producers.database.template import shown
 from producers.sink import EventSink
+from sitemap_store.errors import Refused
 from sitemap_store.events import Event
 
 Concerned = dict[str, tuple[object, ...]]
-"""URL → values of the address columns that are known to make it; none where they have to be read off it."""
+"""URL → the values of the address columns that make it, as the database wrote them."""
 
 BATCH: Final = 4000
 """Records of one transaction."""
@@ -39,7 +39,7 @@ class Drainer:
     """Drains one source's outbox through one connection that leads."""
 
     def __init__(
-        self, dialect: Dialect, shape: Shape, sink: EventSink, reader: Reader, redo: set[str]
+        self, dialect: Dialect, shape: Shape, sink: EventSink, reader: Reader, redo: Concerned
     ) -> None:
         self._dialect = dialect
         self._shape = shape
@@ -56,13 +56,37 @@ class Drainer:
 
     def drain(self, tell: Any) -> int:
         """Take one batch; returns how many records it had. `tell` notes more within the transaction."""
+        limit = BATCH
+        while True:
+            try:
+                return self._drain(tell, limit)
+            except BadValue as error:
+                if limit == 1:
+                    return self._put_aside(tell, error)
+                limit = max(1, limit // 16)
+
+    def _put_aside(self, tell: Any, error: BadValue) -> int:
+        """A record whose values the database does not take (any more) is named, and the table compared."""
+        dialect, label = self._dialect, self._shape.label
+        records = dialect.take(label, 1)
+        for record in records:
+            row = str(record.new or record.old)[:200]
+            refused = Refused(loc=row, rule="database", detail=f"a change can't be looked up: {error}.")
+            self._sink.store.reject([(refused, self._shape.source.name)])
+        self.sync = self.sync or "sync"
+        dialect.finish(label, [record.id for record in records])
+        tell()
+        dialect.commit()
+        return len(records)
+
+    def _drain(self, tell: Any, limit: int) -> int:
         dialect, label = self._dialect, self._shape.label
         if self._redo:
-            self._send(dict.fromkeys(self._redo, ()))
+            self._send(self._redo)
             dialect.rollback()
             self._redo.clear()
         try:
-            records = dialect.take(label, BATCH)
+            records = dialect.take(label, limit)
             if not records:
                 dialect.rollback()
                 return 0
@@ -101,14 +125,14 @@ class Drainer:
         """The URLs that a change may have touched; for a query also keys to forget and rows to remember."""
         if self._shape.table is None:
             return self._linked(records)
-        names = self._shape.template.columns
+        names, decoded = self._shape.template.columns, self._dialect.decoded
         locs: Concerned = {}
         for record in records:
             for row in (record.old, record.new):
                 if row is None:
                     continue
                 try:
-                    values = tuple([row[name] for name in names])
+                    values = tuple([decoded(row[name]) for name in names])
                 except KeyError:
                     self.sync = self.sync or "sync"  # noted by triggers of another configuration
                     continue
@@ -118,47 +142,56 @@ class Drainer:
         return locs, [], []
 
     def _linked(self, records: Iterable[Record]) -> tuple[Concerned, list[str], list[Seen]]:
-        """Of a query: which of its rows a change concerns, and which URLs they had and have."""
+        """Of a query: which of its rows a change concerns, and which addresses they had and have.
+
+        Where a table feeds itself (a page's address has those of its ancestors), each row that is found
+        concerns those below it, to any depth.
+        """
         dialect, shape = self._dialect, self._shape
-        links: dict[str, dict[str, None]] = {name: {} for name in shape.feeds}
-        for record in records:
-            for row in (record.old, record.new):
-                for name, value in (row or {}).items():
-                    if name in links and value is not None:
-                        links[name][text_of(value)] = None
-        by = dict(shape.link_columns)
-        columns = (*shape.key_columns, *by.values(), *shape.url_columns)
+        columns = (*shape.key_columns, *shape.link_columns, *shape.url_columns)
         before: dict[str, str] = {}
         now: dict[str, Seen] = {}
-        for name, values in links.items():
-            for several in _slices(list(values)):
-                before.update(dialect.remembered(shape.label, name, several))
-                rows = dialect.rows(shape, columns, [by[name]], [(value,) for value in several])
-                now.update((seen.key, seen) for seen in seen_rows(shape, rows, self._reader))
-        # A row may have come under another link by a change that is not drained yet.
-        for several in _slices([json.loads(key) for key in before if key not in now]):
-            rows = dialect.rows(shape, columns, shape.key_columns, several)
-            now.update((seen.key, seen) for seen in seen_rows(shape, rows, self._reader))
+        waiting: dict[tuple[str, object], None] = {}
+        for record in records:
+            for row in (record.old or {}, record.new or {}):
+                for feed in shape.source.feeds:
+                    if row.get(feed.noted) is not None:
+                        waiting[feed.matches, dialect.decoded(row[feed.noted])] = None
+        done = set(waiting)
+        while waiting:
+            found: dict[tuple[object, ...], None] = {}
+            for by in shape.link_columns:
+                for several in _slices([value for name, value in waiting if name == by.name]):
+                    known = dialect.remembered(shape.label, by.name, [shown(value) for value in several])
+                    before.update(known)
+                    keys = [dialect.read_kept(key) for key, _ in known]
+                    # A row may have come under another link by a change that is not drained yet.
+                    rows = [
+                        *dialect.rows(shape, columns, [by], [(value,) for value in several]),
+                        *dialect.rows(shape, columns, shape.key_columns, keys),
+                    ]
+                    now.update((seen.key, seen) for seen in seen_rows(dialect, shape, rows))
+                    found.update(dict.fromkeys((*keys, *(tuple(row[: len(shape.key)]) for row in rows))))
+            down = {(child, key[place]): None for key in found for place, child in shape.descents}
+            waiting = {each: None for each in down if each not in done}
+            done.update(waiting)
         forget = sorted({*before, *now})
         if self.touched is not None:
             self.touched_keys.update(forget)
-        locs = [*before.values(), *(seen.loc for seen in now.values())]
-        return {loc: () for loc in locs if loc}, forget, list(now.values())
+        locs: Concerned = {}
+        for address in (*before.values(), *(seen.address for seen in now.values())):
+            values_of_row = dialect.read_kept(address)
+            loc = self._reader.loc(values_of_row)
+            if loc is not None:
+                locs[loc] = values_of_row
+        return locs, forget, list(now.values())
 
     def _look(self, concerned: Concerned, locs: list[str]) -> list[Event]:
         """What is true now of some of the URLs, as events."""
         shape, source = self._shape, self._shape.source.name
-        template = shape.template
-        wanted: dict[tuple[object, ...], None] = {}
-        for loc in locs:
-            if known := concerned[loc]:
-                wanted[known] = None
-                if template.is_unambiguous:
-                    continue
-            for values in template.values(loc.removeprefix(self._base)):
-                wanted[values] = None
+        wanted = dict.fromkeys(chain.from_iterable(shape.template.spellings(concerned[loc]) for loc in locs))
         there: dict[str, Listed] = {}
-        for row in self._dialect.rows(shape, shape.read_columns, shape.url_columns, self._fitting(wanted)):
+        for row in self._dialect.rows(shape, shape.read_columns, shape.url_columns, list(wanted)):
             listed = self._reader.read(row)
             if listed is not None:
                 other = there.setdefault(listed.loc, listed)
@@ -169,16 +202,6 @@ class Drainer:
             for loc in locs
         ]
 
-    def _fitting(self, wanted: Iterable[tuple[object, ...]]) -> list[tuple[object, ...]]:
-        """Without values that the column's type can't hold: an address can be read in more than one way."""
-        kinds = [column.kind for column in self._shape.url_columns]
-        if "any" in kinds:
-            return list(wanted)
-        texts: Iterable[tuple[str, ...]] = dict.fromkeys(tuple(map(text_of, values)) for values in wanted)
-        if "integer" in kinds:
-            texts = (several for several in texts if all(map(_fits, kinds, several)))
-        return list(texts)
-
 
 def event_of(listed: Listed, source: str) -> Event:
     """The add of what is listed."""
@@ -187,24 +210,19 @@ def event_of(listed: Listed, source: str) -> Event:
     )  # a third of the time of Event(…)
 
 
-def seen_rows(shape: Shape, rows: Iterable[tuple[Any, ...]], reader: Reader) -> Iterator[Seen]:
+def seen_rows(dialect: Dialect, shape: Shape, rows: Iterable[Sequence[Any]]) -> Iterator[Seen]:
     """Rows of the query, as their key, link and address columns, to remember."""
-    keys, links = len(shape.key_columns), [name for name, _ in shape.link_columns]
-    counted = reader.without_url
+    keys, names, width = (
+        len(shape.key),
+        [column.name for column in shape.link_columns],
+        len(shape.url_columns),
+    )
     for row in rows:
-        key = json.dumps([text_of(value) for value in row[:keys]], ensure_ascii=False)
-        linked = {
-            name: text_of(value) for name, value in zip(links, row[keys:], strict=False) if value is not None
+        links = {
+            name: shown(value) for name, value in zip(names, row[keys:], strict=False) if value is not None
         }
-        yield Seen(key, linked, reader.loc(row[keys + len(links) :]) or "")
-    reader.without_url = counted
-
-
-def _fits(kind: str, text: str) -> bool:
-    if kind != "integer":
-        return True
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) < 19
+        start = keys + len(names)
+        yield Seen(dialect.kept(row[:keys]), links, dialect.kept(row[start : start + width]))
 
 
 def _slices(several: list[Any]) -> Iterator[list[Any]]:

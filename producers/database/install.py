@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from producers.database.check import plan_of, shape_of
 from producers.database.dialect import Broken, Dialect
 from producers.database.shape import OUTBOX, SOURCES, URLS, Shape
 from producers.database.source import DatabaseSource
+from producers.database.triggers import label_in, literal
 from sitemap_store.errors import BadSetting
 from sitemap_store.site import Site
 
 log = logging.getLogger(__name__)
+
+MOST_WAITING: Final = 1_000_000
+"""Rows of one source in the outbox; comparing its table is quicker than looking each of them up."""
 
 
 def prepared(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
     """The shape of a source whose triggers are there, or made now (`auto`). Raises BadSetting."""
     shape = shape_of(dialect, source, site)
     plan = plan_of(dialect, shape)
-    found = dialect.installed(shape, plan)
+    found = dialect.installed(plan)
     if found == "unknown":
         try:
             found = "installed" if dialect.noted(shape.label)[0] == plan.definition else "different"
@@ -78,6 +84,68 @@ def uninstall(dialect: Dialect, shape: Shape) -> None:
     except BaseException:
         dialect.rollback()
         raise
+
+
+class Stray(NamedTuple):
+    """What is left in a database of a source, or of an earlier setting of it."""
+
+    label: str
+    """SITE/SOURCE."""
+    drop: tuple[str, ...]
+    """Statements that remove its triggers."""
+    waiting: int
+    """Rows in the outbox that no relay takes; 0 where the source is configured."""
+
+
+def strays(dialect: Dialect, shapes: Iterable[Shape]) -> list[Stray]:
+    """Triggers and rows of sources that are none of these: renamed or removed ones, or on another table."""
+    known: set[str] = set()
+    drops: set[str] = set()
+    for shape in shapes:
+        known.add(shape.label)
+        drops.update(plan_of(dialect, shape).drop)
+    found: dict[str, list[str]] = {}
+    for body, drop in dialect.marked():
+        label = label_in(body)
+        if label and drop not in drops and dialect.outbox in body:
+            found.setdefault(label, []).append(drop)
+    waiting: dict[str, int] = {}
+    try:
+        waiting = dict(dialect.run(f"SELECT source, count(*) FROM {dialect.outbox} GROUP BY source"))
+        noted = [label for (label,) in dialect.run(f"SELECT source FROM {dialect.ours(SOURCES)}")]
+    except Broken:  # the tables of sitemapd are not there
+        noted = []
+    dialect.rollback()
+    labels = dict.fromkeys([*found, *(each for each in (*noted, *waiting) if each not in known)])
+    return [
+        Stray(label, tuple(found.get(label, ())), 0 if label in known else int(waiting.get(label, 0)))
+        for label in labels
+    ]
+
+
+def remove_stray(dialect: Dialect, stray: Stray, *, keep: bool) -> None:
+    """Remove its triggers, and what is kept of the source unless another setting of it is in use (`keep`)."""
+    try:
+        for statement in stray.drop:
+            dialect.define(statement)
+        if not keep:
+            for name in (OUTBOX, SOURCES, URLS):
+                dialect.define(f"DELETE FROM {dialect.ours(name)} WHERE source = {literal(stray.label)}")
+        dialect.commit()
+    except BaseException:
+        dialect.rollback()
+        raise
+
+
+def trim(dialect: Dialect) -> list[str]:
+    """Bound the outbox: where too much waits for a source, a request for a comparison takes its place."""
+    sql = f"SELECT source FROM {dialect.outbox} GROUP BY source HAVING count(*) > {MOST_WAITING}"
+    labels = [label for (label,) in dialect.run(sql)]
+    for label in labels:
+        dialect.define(f"DELETE FROM {dialect.outbox} WHERE source = {literal(label)}")
+        dialect.define(f"INSERT INTO {dialect.outbox} (source, kind) VALUES ({literal(label)}, 'failed')")
+    dialect.commit()
+    return labels
 
 
 def script(dialect: Dialect, shape: Shape, *, remove: bool = False) -> str:

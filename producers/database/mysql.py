@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from decimal import Decimal
+from itertools import groupby
 from threading import Event
 from typing import Any, ClassVar, Final
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -14,10 +16,10 @@ from pymysql.constants import FIELD_TYPE
 from pymysql.cursors import SSCursor
 
 from producers.database.dates import Kind
-from producers.database.dialect import STREAM_ROWS, Broken, Dialect, Installed, Record, near
+from producers.database.dialect import STREAM_ROWS, BadValue, Broken, Dialect, Installed, Record, near
 from producers.database.mysql_connection import Connection
 from producers.database.secrets import sentence
-from producers.database.shape import SOURCES, Column, Shape, Table
+from producers.database.shape import OUTBOX, SOURCES, Column, Table
 from producers.database.source import DatabaseSource
 from producers.database.triggers import Plan
 from sitemap_store.errors import Unavailable
@@ -39,7 +41,20 @@ _KINDS: Final[dict[int, Kind]] = {
     FIELD_TYPE.NEWDATE: "day",
     FIELD_TYPE.DATETIME: "local",
     FIELD_TYPE.TIMESTAMP: "instant",
+    FIELD_TYPE.BIT: "none",
+    FIELD_TYPE.GEOMETRY: "none",
 }
+_TEXTS: Final = {
+    FIELD_TYPE.VARCHAR,
+    FIELD_TYPE.VAR_STRING,
+    FIELD_TYPE.STRING,
+    FIELD_TYPE.TINY_BLOB,
+    FIELD_TYPE.MEDIUM_BLOB,
+    FIELD_TYPE.LONG_BLOB,
+    FIELD_TYPE.BLOB,
+}
+_INEXACT: Final = {str(FIELD_TYPE.FLOAT), str(FIELD_TYPE.DOUBLE), str(FIELD_TYPE.JSON)}
+"""Types that = does not compare with what they are written as; their texts are compared."""
 _LOST: Final = (1205, 1213, 1040, 1053, 1152, 1153, 1158, 1159, 1160, 1161, 1180, 1290, 2006, 2013, 4031)
 """Codes of errors that trying again may help: deadlocks, lost connections, a server that goes down."""
 
@@ -60,6 +75,8 @@ def translated(source: DatabaseSource) -> Iterator[None]:
         ):
             raise Unavailable(what="MariaDB/MySQL", detail=told) from None
         raise Broken(f"MariaDB/MySQL: {told}") from None
+    except pymysql.err.DataError as error:
+        raise BadValue(f"MariaDB/MySQL: {sentence(error, source.dsn)}") from None
     except pymysql.err.Error as error:
         raise Broken(f"MariaDB/MySQL: {sentence(error, source.dsn)}") from None
     except (OSError, ValueError) as error:  # a socket closed in the middle, as PyMySQL lets it through
@@ -143,14 +160,33 @@ class MySQL(Dialect):
         return sql.replace("%", "%%")
 
     def text(self, column: Column, prefix: str = "") -> str:
-        """Cast to text: the driver's own reading of dates loses zero dates."""
-        return f"CAST({prefix}{self.quote(column.name)} AS CHAR CHARACTER SET utf8mb4)"
+        """Cast to text: the driver's own reading of dates loses zero dates. Bytes as hex."""
+        quoted = f"{prefix}{self.quote(column.name)}"
+        return f"HEX({quoted})" if column.kind == "bytes" else f"CAST({quoted} AS CHAR CHARACTER SET utf8mb4)"
+
+    def changed(self, column: Column) -> str:
+        """NULL equals NULL."""
+        old, new = (f"{row}.{self.quote(column.name)}" for row in ("OLD", "NEW"))
+        if column.kind == "text":
+            old, new = f"CAST({old} AS BINARY)", f"CAST({new} AS BINARY)"
+        return f"NOT {old} <=> {new}"
 
     def columns_of(self, relation: str) -> list[Column]:
         """Names and types as an empty result has them."""
         with translated(self.source), self._connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {relation} LIMIT 0", ())
-            return [Column(row[0], _KINDS.get(row[1], "text"), "") for row in cursor.description or ()]
+            found = [(row[0], row[1]) for row in cursor.description or ()]
+            texts = [name for name, code in found if code in _TEXTS]
+            binary: set[str] = set()
+            if texts:
+                asked = ", ".join(f"COLLATION(MAX({self.quote(name)}))" for name in texts)
+                cursor.execute(f"SELECT {asked} FROM (SELECT * FROM {relation} LIMIT 0) AS sitemapd_none", ())
+                answers = cursor.fetchone() or ()
+                binary = {name for name, answer in zip(texts, answers, strict=True) if answer == "binary"}
+            return [
+                Column(name, "bytes" if name in binary else _KINDS.get(code, "text"), str(code))
+                for name, code in found
+            ]
 
     def table(self, name: str) -> Table:
         """In the dsn's database, unless it says another."""
@@ -202,8 +238,14 @@ class MySQL(Dialect):
         return Record.several(rows)
 
     def finish(self, label: str, ids: Sequence[Any]) -> None:
-        """By their ids."""
-        self.run(f"DELETE FROM {self.outbox} WHERE id IN ({', '.join(['%s'] * len(ids))})", ids)
+        """By ranges of ids that are all ours: a list of ids is looked for in the whole table, and that waits
+        for rows that other transactions have not committed."""
+        for _, run in groupby(enumerate(sorted(ids)), lambda pair: pair[1] - pair[0]):
+            several = [each for _, each in run]
+            self.run(
+                f"DELETE FROM {self.outbox} WHERE id BETWEEN %s AND %s ORDER BY id LIMIT %s",
+                [several[0], several[-1], len(several)],
+            )
 
     def matching(
         self, columns: Sequence[Column], wanted: Sequence[Sequence[object]]
@@ -211,13 +253,17 @@ class MySQL(Dialect):
         """By lists of literals, one a column so that its index serves, and one of pairs to be exact."""
         conditions, values = [], []
         several = [list(dict.fromkeys(row[at] for row in wanted)) for at in range(len(columns))]
-        for column, texts in zip(columns, several, strict=True):
-            conditions.append(f"{self.quote(column.name)} IN ({', '.join(['%s'] * len(texts))})")
+        names = [
+            self.text(column) if column.type in _INEXACT else self.quote(column.name) for column in columns
+        ]
+        marks = ["UNHEX(%s)" if column.kind == "bytes" else "%s" for column in columns]
+        for column, name, mark, texts in zip(columns, names, marks, several, strict=True):
+            conditions.append(f"{name} IN ({', '.join([mark] * len(texts))})")
             values += [_typed(column, text) for text in texts]
         if len(columns) > 1:
-            names = ", ".join(self.quote(column.name) for column in columns)
-            one = f"({', '.join(['%s'] * len(columns))})"
-            conditions.append(f"({names}) IN ({', '.join([one] * len(wanted))})")
+            # A list of rows would compare texts of other character sets with none of them.
+            one = " AND ".join(f"{name} = {mark}" for name, mark in zip(names, marks, strict=True))
+            conditions.append(f"({' OR '.join([one] * len(wanted))})")
             for row in wanted:
                 values += [_typed(column, text) for column, text in zip(columns, row, strict=True)]
         return " AND ".join(conditions), values
@@ -243,28 +289,49 @@ class MySQL(Dialect):
         """Of TIMESTAMP(6)."""
         return f"UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6)) - UNIX_TIMESTAMP({moment})"
 
-    def installed(self, shape: Shape, plan: Plan) -> Installed:
-        """By the definition in the triggers' comments. Only those who may make triggers see them."""
-        found = []
-        for table, name in plan.triggers:
-            rows = self.run(
-                "SELECT action_statement FROM information_schema.triggers "
-                "WHERE event_object_schema = %s AND event_object_table = %s AND trigger_name = %s",
-                [*table, name],
-            )
-            if not rows:
-                found.append("")
-            else:
-                found.append("installed" if plan.definition in rows[0][0] else "different")
-        if all(each == "installed" for each in found):
-            return "installed"
-        if not any(found) and not self._sees_triggers(plan.triggers[0][0]):
-            return "unknown"
-        return "different" if all(found) else "missing"
+    def _triggers(self, plan: Plan) -> list[tuple[Any, ...]]:
+        """Body, table and time of each trigger of the plan. Only those who may make triggers see them."""
+        names = [name for _, name in plan.triggers]
+        return self.run(
+            "SELECT event_object_schema, event_object_table, trigger_name, action_statement, created "
+            "FROM information_schema.triggers "
+            f"WHERE trigger_schema = %s AND trigger_name IN ({', '.join(['%s'] * len(names))}) ORDER BY 3",
+            [plan.triggers[0][0].schema, *names],
+        )
 
-    def _sees_triggers(self, table: Table) -> bool:
+    def installed(self, plan: Plan) -> Installed:
+        """By the definition in the triggers' comments."""
+        rows = {(Table(schema, table), name): body for schema, table, name, body, _ in self._triggers(plan)}
+        if not self._has_outbox():
+            return "missing"
+        if not rows and not self._sees_triggers():
+            return "unknown"
+        if not all(each in rows for each in plan.triggers):
+            return "missing"
+        return "installed" if all(plan.definition in body for body in rows.values()) else "different"
+
+    def ground(self, plan: Plan) -> str:
+        """By the times at which triggers were made."""
+        return repr((self._has_outbox(), *self._triggers(plan)))
+
+    def _has_outbox(self) -> bool:
+        sql = "SELECT count(*) FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+        return bool(self.run(sql, [self.database, OUTBOX])[0][0])
+
+    def _sees_triggers(self) -> bool:
         grants = " ".join(str(row[0]).upper() for row in self.run("SHOW GRANTS"))
         return "TRIGGER" in grants or "ALL PRIVILEGES" in grants
+
+    def marked(self) -> list[tuple[str, str]]:
+        """By their names, in all schemas that the role may see."""
+        rows = self.run(
+            "SELECT action_statement, trigger_schema, trigger_name FROM information_schema.triggers "
+            "WHERE trigger_name LIKE 'sitemapd\\_%%' ORDER BY 2, 3",
+        )
+        return [
+            (body, f"DROP TRIGGER IF EXISTS {self.quote(schema)}.{self.quote(name)}")
+            for body, schema, name in rows
+        ]
 
     def upsert(self, label: str, column: str, value: str | None) -> None:
         """By ON DUPLICATE KEY."""
@@ -276,10 +343,7 @@ class MySQL(Dialect):
 
 
 def _typed(column: Column, value: object) -> object:
-    """A literal of the column's own type: text beside an integer column would keep its index from use."""
-    if column.kind == "integer":
-        try:
-            return int(str(value))
-        except ValueError:
-            return value
+    """A literal of the column's own type: text beside a number keeps its index from use, and is inexact."""
+    if column.kind in ("integer", "number") and column.type not in _INEXACT:
+        return Decimal(str(value))
     return value

@@ -11,11 +11,13 @@ from typing import Any, ClassVar, Final
 
 import psycopg
 from psycopg import errors
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
 
 from producers.database.dates import Kind
-from producers.database.dialect import STREAM_ROWS, Broken, Dialect, Installed, Record, near
+from producers.database.dialect import STREAM_ROWS, BadValue, Broken, Dialect, Installed, Record, near
 from producers.database.secrets import sentence
-from producers.database.shape import OUTBOX, SOURCES, Column, Shape, Table
+from producers.database.shape import OUTBOX, SOURCES, Column, Table
 from producers.database.source import DatabaseSource
 from producers.database.triggers import Plan
 from sitemap_store.errors import Unavailable
@@ -31,6 +33,7 @@ _SETTINGS: Final = (
     f"SET idle_in_transaction_session_timeout = {IDLE_MS}",
 )
 _KINDS: Final[dict[int, Kind]] = {
+    17: "bytes",
     20: "integer",
     21: "integer",
     23: "integer",
@@ -42,6 +45,8 @@ _KINDS: Final[dict[int, Kind]] = {
     1184: "instant",
 }
 """Type oid → kind; all others are text."""
+_UNEQUAL: Final = ("json", "xml", "point", "line", "lseg", "box", "path", "polygon", "circle")
+"""Types whose values no = compares as they are written; their texts are compared."""
 
 
 @contextmanager
@@ -53,6 +58,8 @@ def translated(source: DatabaseSource) -> Iterator[None]:
         raise Broken(f"PostgreSQL: {sentence(error, source.dsn)}") from None
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise Unavailable(what="PostgreSQL", detail=sentence(error, source.dsn)) from None
+    except psycopg.DataError as error:
+        raise BadValue(f"PostgreSQL: {sentence(error, source.dsn)}") from None
     except psycopg.Error as error:
         raise Broken(f"PostgreSQL: {sentence(error, source.dsn)}") from None
 
@@ -74,6 +81,11 @@ class PostgreSQL(Dialect):
             )
             for setting in _SETTINGS:
                 self._connection.execute(setting)
+            if self._connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+                # Its texts are any bytes: one that is no UTF-8 must not spoil the others.
+                self._connection.execute("SET client_encoding = 'SQL_ASCII'")
+                for kind in ("text", "name"):
+                    self._connection.adapters.register_loader(kind, _Text)
             if source.notify:
                 self._connection.execute(f"LISTEN {OUTBOX}")
             self._connection.commit()
@@ -117,8 +129,9 @@ class PostgreSQL(Dialect):
         return sql.replace("%", "%%")
 
     def text(self, column: Column, prefix: str = "") -> str:
-        """Cast to text."""
-        return f"{prefix}{self.quote(column.name)}::text"
+        """Cast to text; bytes as hex."""
+        quoted = f"{prefix}{self.quote(column.name)}"
+        return f"encode({quoted}, 'hex')" if column.kind == "bytes" else f"{quoted}::text"
 
     def columns_of(self, relation: str) -> list[Column]:
         """Names and types as an empty result has them."""
@@ -199,13 +212,17 @@ class PostgreSQL(Dialect):
     def matching(
         self, columns: Sequence[Column], wanted: Sequence[Sequence[object]]
     ) -> tuple[str, list[object]]:
-        """By arrays of the columns' types, so that indexes serve."""
+        """By values of the columns' own types, so that indexes serve."""
         arrays: list[object] = [_array(several) for several in zip(*wanted, strict=True)]
-        if len(columns) == 1:
+        if len(columns) == 1 and _is_plain(columns[0]):
             return f"{self.quote(columns[0].name)} = ANY(%s::text[]::{columns[0].type}[])", arrays
-        names = ", ".join(self.quote(column.name) for column in columns)
-        casts = ", ".join(f"%s::text[]::{column.type}[]" for column in columns)
-        return f"({names}) IN (SELECT * FROM unnest({casts}))", arrays
+        names = ", ".join(
+            self.text(column) if column.type in _UNEQUAL else self.quote(column.name) for column in columns
+        )
+        values = ", ".join(_cast(f"u.c{at}", column) for at, column in enumerate(columns))
+        aliases = ", ".join(f"c{at}" for at in range(len(columns)))
+        unnested = ", ".join(["%s::text[]"] * len(columns))
+        return f"({names}) IN (SELECT {values} FROM unnest({unnested}) AS u({aliases}))", arrays
 
     def stream(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         """By a server-side cursor."""
@@ -235,19 +252,42 @@ class PostgreSQL(Dialect):
         """Of timestamptz."""
         return f"extract(epoch FROM clock_timestamp() - {moment})"
 
-    def installed(self, shape: Shape, plan: Plan) -> Installed:
-        """By the definition in the functions' comments."""
-        found = []
-        for table, name in plan.triggers:
-            rows = self.run(
-                "SELECT p.prosrc FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid "
-                "WHERE t.tgrelid = to_regclass(%s) AND t.tgname = %s AND t.tgenabled IN ('O', 'A')",
-                [self.qualified(table), name],
-            )
-            found.append(bool(rows) and plan.definition in rows[0][0])
-            if not rows:
-                return "missing"
-        return "installed" if all(found) else "different"
+    def _triggers(self, plan: Plan) -> list[tuple[Any, ...]]:
+        """Of each that is there: has it this definition, does it fire, a text that its changes change."""
+        wanted = [[self.qualified(table), name] for table, name in plan.triggers]
+        return self.run(
+            "SELECT position(%s IN p.prosrc) > 0, t.tgenabled IN ('O', 'A'), "
+            "concat_ws(' ', t.tgrelid, t.oid, t.xmin, p.oid, p.xmin) "
+            "FROM unnest(%s::text[], %s::text[]) AS w(relation, name) "
+            "JOIN pg_trigger t ON t.tgrelid = to_regclass(w.relation) AND t.tgname = w.name "
+            "JOIN pg_proc p ON p.oid = t.tgfoid ORDER BY w.relation, w.name",
+            [plan.definition, [each[0] for each in wanted], [each[1] for each in wanted]],
+        )
+
+    def installed(self, plan: Plan) -> Installed:
+        """By the definition in the functions' bodies, on the tables that the names mean now."""
+        rows = self._triggers(plan)
+        there = self.run("SELECT to_regclass(%s) IS NOT NULL", [self.outbox])[0][0]
+        if not there or len(rows) < len(plan.triggers) or not all(fires for _, fires, _ in rows):
+            return "missing"
+        return "installed" if all(same for same, _, _ in rows) else "different"
+
+    def ground(self, plan: Plan) -> str:
+        """By the catalog's own numbers: a table that was restored from a dump has others."""
+        outbox = self.run("SELECT to_regclass(%s)::oid", [self.outbox])[0][0]
+        return " ".join([str(outbox), *(f"{fires} {told}" for _, fires, told in self._triggers(plan))])
+
+    def marked(self) -> list[tuple[str, str]]:
+        """Functions; their triggers go with them."""
+        rows = self.run(
+            "SELECT p.prosrc, n.nspname, p.proname FROM pg_proc p "
+            "JOIN pg_namespace n ON n.oid = p.pronamespace "
+            "WHERE left(p.proname, 9) = 'sitemapd_' AND p.prorettype = 'trigger'::regtype ORDER BY 2, 3"
+        )
+        return [
+            (body, f"DROP FUNCTION IF EXISTS {self.quote(schema)}.{self.quote(name)}() CASCADE")
+            for body, schema, name in rows
+        ]
 
     def upsert(self, label: str, column: str, value: str | None) -> None:
         """By ON CONFLICT."""
@@ -256,6 +296,22 @@ class PostgreSQL(Dialect):
             f"ON CONFLICT (source) DO UPDATE SET {column} = excluded.{column}",
             [label, value],
         )
+
+
+class _Text(Loader):
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode("utf-8", "surrogateescape")
+
+
+def _is_plain(column: Column) -> bool:
+    return column.kind != "bytes" and not column.type.endswith("[]") and column.type not in _UNEQUAL
+
+
+def _cast(value: str, column: Column) -> str:
+    """A text as a value of a column's type."""
+    if column.kind == "bytes":
+        return f"decode({value}, 'hex')"
+    return value if column.type in _UNEQUAL else f"{value}::{column.type}"
 
 
 def _array(values: Iterable[object]) -> str:

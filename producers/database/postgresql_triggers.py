@@ -1,21 +1,28 @@
 """The SQL of the PostgreSQL triggers: one function a table, called once a statement.
 
-A statement's rows before and after are paired by the key in transition tables, so a bulk update costs one
-join. The function runs with its owner's rights (SECURITY DEFINER) and catches its own errors. It uses no
-sequence: that would change what lastval() tells the application.
+1. A statement's rows before and after are paired by the key in transition tables, so a bulk update costs one
+   join.
+2. The function runs with its owner's rights (SECURITY DEFINER), and finds nothing by a search path of others.
+3. Before it writes it asks, in a block that catches errors, whether all that it names is there. That block
+   writes nothing, so it takes no transaction number: a transaction of 100,000 statements has no
+   subtransactions that others would have to look through. Where something is missing, the application's
+   statement goes on, and one record has the whole table compared.
+4. It uses no sequence: that would change what lastval() tells the application.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from producers.database.dialect import Dialect
-from producers.database.shape import OUTBOX, SOURCES, URLS, Column, Shape, Table
-from producers.database.triggers import MARK, Plan, literal, name_of, plan
+from producers.database.shape import SOURCES, URLS, Column, Shape, Table, Watched
+from producers.database.triggers import EVENTS, Plan, comment, literal, name_of, plan
 
 _EVENTS = (
-    ("insert", "AFTER INSERT", "REFERENCING NEW TABLE AS sitemapd_new "),
-    ("update", "AFTER UPDATE", "REFERENCING OLD TABLE AS sitemapd_old NEW TABLE AS sitemapd_new "),
-    ("delete", "AFTER DELETE", "REFERENCING OLD TABLE AS sitemapd_old "),
-    ("truncate", "AFTER TRUNCATE", ""),
+    ("insert", "REFERENCING NEW TABLE AS sitemapd_new "),
+    ("update", "REFERENCING OLD TABLE AS sitemapd_old NEW TABLE AS sitemapd_new "),
+    ("delete", "REFERENCING OLD TABLE AS sitemapd_old "),
+    ("truncate", ""),
 )
 
 
@@ -24,15 +31,26 @@ def build(dialect: Dialect, shape: Shape) -> Plan:
     create: list[str] = []
     drop: list[str] = []
     triggers: list[tuple[Table, str]] = []
-    if shape.table is not None:
-        _add(dialect, shape, shape.table, _rows(dialect, shape, shape.table), create, drop, triggers)
-    for feed, table in shape.feeds.items():
-        _add(dialect, shape, table, _links(dialect, shape, feed, table), create, drop, triggers)
+    for watched in shape.watched:
+        name, on = name_of(shape, watched.table), dialect.qualified(watched.table)
+        function = dialect.ours(name)
+        create.append(_function(dialect, shape, function, watched))
+        # A table that was swapped away keeps its triggers, and would go on noting.
+        create.append(_drop_elsewhere(function, on))
+        for event, referencing in _EVENTS:
+            trigger = f"{name}_{event}"
+            create.append(f"DROP TRIGGER IF EXISTS {dialect.quote(trigger)} ON {on}")
+            create.append(
+                f"CREATE TRIGGER {dialect.quote(trigger)} AFTER {event.upper()} ON {on}\n"
+                f"    {referencing}FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
+            )
+            triggers.append((watched.table, trigger))
+        drop.append(f"DROP FUNCTION IF EXISTS {function}() CASCADE")
     return plan(
+        dialect,
         tables=_tables(dialect),
         create=create,
         drop=drop,
-        drop_tables=[f"DROP TABLE IF EXISTS {dialect.ours(name)}" for name in (OUTBOX, SOURCES, URLS)],
         triggers=triggers,
         grants=_grants(dialect, shape),
     )
@@ -57,7 +75,7 @@ def _tables(dialect: Dialect) -> list[str]:
         (
             f"CREATE TABLE IF NOT EXISTS {dialect.ours(URLS)} (\n"
             "    source text NOT NULL,\n    feed text NOT NULL,\n    link text NOT NULL,\n"
-            "    row_key text NOT NULL,\n    loc text NOT NULL,\n"
+            "    row_key text NOT NULL,\n    held text NOT NULL,\n"
             "    PRIMARY KEY (source, row_key, feed)\n)"
         ),
         f"CREATE INDEX IF NOT EXISTS sitemapd_urls_link ON {dialect.ours(URLS)} (source, feed, link)",
@@ -65,174 +83,126 @@ def _tables(dialect: Dialect) -> list[str]:
 
 
 def _grants(dialect: Dialect, shape: Shape) -> list[str]:
-    tables = [shape.table] if shape.table else list(shape.feeds.values())
-    schemas = {dialect.quote(table.schema) for table in tables}
+    schemas = {dialect.quote(table.schema) for table in shape.tables}
     schemas.add(dialect.quote(shape.source.outbox_schema or "public"))
     return [
         *(f"GRANT USAGE ON SCHEMA {schema} TO sitemapd" for schema in sorted(schemas)),
-        *(f"GRANT SELECT ON {dialect.qualified(table)} TO sitemapd" for table in tables),
+        *(f"GRANT SELECT ON {dialect.qualified(table)} TO sitemapd" for table in shape.tables),
         f"GRANT SELECT, INSERT, DELETE ON {dialect.outbox} TO sitemapd",
         f"GRANT SELECT, INSERT, UPDATE ON {dialect.ours(SOURCES)} TO sitemapd",
         *([f"GRANT SELECT, INSERT, DELETE ON {dialect.ours(URLS)} TO sitemapd"] if shape.feeds else []),
     ]
 
 
-def _add(
-    dialect: Dialect,
-    shape: Shape,
-    table: Table,
-    body: str,
-    create: list[str],
-    drop: list[str],
-    triggers: list[tuple[Table, str]],
-) -> None:
-    name, on = name_of(shape, table), dialect.qualified(table)
-    function = dialect.ours(name)
-    create.append(_function(dialect, shape, function, table, body))
-    for event, when, referencing in _EVENTS:
-        trigger = f"{name}_{event}"
-        drop_it = f"DROP TRIGGER IF EXISTS {dialect.quote(trigger)} ON {on}"
-        create.append(drop_it)
-        create.append(
-            f"CREATE TRIGGER {dialect.quote(trigger)} {when} ON {on}\n"
-            f"    {referencing}FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
-        )
-        drop.append(drop_it)
-        triggers.append((table, trigger))
-    drop.append(f"DROP FUNCTION IF EXISTS {function}()")
+def _drop_elsewhere(function: str, on: str) -> str:
+    return (
+        "DO $sitemapd$ DECLARE each record; BEGIN\n"
+        "    FOR each IN SELECT tgname, tgrelid::regclass AS other FROM pg_trigger\n"
+        f"        WHERE tgfoid = to_regprocedure({literal(function + '()')})\n"
+        f"        AND tgrelid <> {literal(on)}::regclass\n"
+        "    LOOP\n"
+        "        EXECUTE format('DROP TRIGGER %I ON %s', each.tgname, each.other);\n"
+        "    END LOOP;\nEND $sitemapd$"
+    )
 
 
-def _function(dialect: Dialect, shape: Shape, function: str, table: Table, body: str) -> str:
+def _function(dialect: Dialect, shape: Shape, function: str, watched: Watched) -> str:
     outbox, label = dialect.outbox, literal(shape.label)
+    settings = "SET search_path = pg_catalog, pg_temp"
+    # Each setting costs a call of microseconds, and only times are written in more than one way.
+    if any(_has_times(column) for column in watched.noted.values()):
+        settings += " SET timezone = 'UTC' SET datestyle = 'ISO, MDY'"
     notify = (
         "    IF FOUND THEN\n        NOTIFY sitemapd_outbox;\n    END IF;\n" if shape.source.notify else ""
     )
-    settings = f"SET search_path = pg_catalog, {dialect.quote(table.schema)}, pg_temp"
-    if any(column.kind in ("instant", "local", "day") for column in shape.url_columns):
-        settings += " SET timezone = 'UTC' SET datestyle = 'ISO, MDY'"
+    branches = {"INSERT": _written(dialect, watched, "new"), "DELETE": _written(dialect, watched, "old")}
+    branches["UPDATE"] = _updated(dialect, shape, watched)
+    asked, done = "", ""
+    for at, event in enumerate(map(str.upper, EVENTS)):
+        columns, query = branches[event]
+        word = "ELSIF" if at else "IF"
+        asked += f"        {word} TG_OP = '{event}' THEN\n            PERFORM {query} LIMIT 0;\n"
+        done += (
+            f"    {word} TG_OP = '{event}' THEN\n"
+            f"        INSERT INTO {outbox} (source, {columns}) SELECT {label}, {query};\n"
+        )
     return (
         f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER\n"
         f"    {settings}\nAS $sitemapd$\n"
-        f"-- definition {MARK}\n"
+        f"{comment(shape)}\n"
         "BEGIN\n"
-        f"{body}"
+        "    BEGIN\n"
+        f"        PERFORM x.source, x.kind, x.old, x.new FROM {outbox} AS x LIMIT 0;\n"
+        f"{asked}"
+        "        END IF;\n"
+        f"        IF NOT has_table_privilege({literal(outbox)}, 'INSERT') THEN\n"
+        f"            RAISE EXCEPTION 'there is no right to write into %', {literal(outbox)};\n"
+        "        END IF;\n"
+        "    EXCEPTION WHEN OTHERS THEN\n"
+        "        RAISE WARNING 'sitemapd could not note a change of %: %', TG_TABLE_NAME, SQLERRM;\n"
+        "        BEGIN\n"
+        f"            INSERT INTO {outbox} (source, kind) SELECT {label}, 'failed' WHERE NOT EXISTS\n"
+        f"                (SELECT 1 FROM {outbox} AS x WHERE x.source = {label} AND x.kind = 'failed');\n"
+        "        EXCEPTION WHEN OTHERS THEN\n"
+        "            NULL;  -- the relay sees that something is missing, and compares\n"
+        "        END;\n"
+        "        RETURN NULL;\n"
+        "    END;\n"
+        f"{done}"
         "    ELSE\n"
         f"        INSERT INTO {outbox} (source, kind) VALUES ({label}, 'truncate');\n"
         "    END IF;\n"
         f"{notify}"
-        "    RETURN NULL;\n"
-        "EXCEPTION WHEN OTHERS THEN\n"
-        "    -- The application's statement goes on, unless its transaction has to be tried again anyway.\n"
-        "    IF SQLSTATE LIKE '40%' OR SQLSTATE = '55P03' THEN\n"
-        "        RAISE;\n"
-        "    END IF;\n"
-        "    RAISE WARNING 'sitemapd could not note a change of %: %', TG_TABLE_NAME, SQLERRM;\n"
-        "    BEGIN\n"
-        f"        INSERT INTO {outbox} (source, kind) VALUES ({label}, 'failed');\n"
-        "    EXCEPTION WHEN OTHERS THEN\n"
-        "        NULL;  -- the next comparison of the whole table finds it\n"
-        "    END;\n"
         "    RETURN NULL;\n"
         "END\n"
         "$sitemapd$"
     )
 
 
-def _rows(dialect: Dialect, shape: Shape, table: Table) -> str:
-    """What is noted of a table's own rows: the columns that make the address, before and after."""
-    quote, label, outbox = dialect.quote, literal(shape.label), dialect.outbox
-    alias = quote(table.name)
-    where = f"({shape.source.where}) IS TRUE" if shape.source.where else "true"
-    urls = [column.name for column in shape.url_columns]
-    mattering = {column.name: column for column in shape.read_columns}
-    keys = [f"k{at}" for at in range(len(shape.key))]
-    names = {name: f"c{at}" for at, name in enumerate(mattering)}
-    read = ", ".join(
-        [
-            *(f"{quote(name)} AS {key}" for name, key in zip(shape.key, keys, strict=True)),
-            *(f"{_comparable(dialect, column)} AS {names[name]}" for name, column in mattering.items()),
-        ]
-    )
-    old, new = ([f"{row}.{column}" for column in (*keys, *names.values())] for row in "on")
-    paired = " AND ".join(f"o.{key} = n.{key}" for key in keys)
+def _has_times(column: Column) -> bool:
+    return column.kind in ("instant", "local", "day") or column.type.endswith(("[]", "range", "interval"))
 
-    def address(row: str) -> str:
-        pairs = ", ".join(f"{literal(name)}, {row}.{names[name]}::text" for name in urls)
-        return f"json_build_object({pairs})::text"
 
-    def direct() -> str:
-        pairs = ", ".join(f"{literal(name)}, {quote(name)}::text" for name in urls)
-        return f"json_build_object({pairs})::text"
+def _json(pairs: Iterable[tuple[str, str]]) -> str:
+    return f"json_build_object({', '.join(f'{literal(name)}, {value}' for name, value in pairs)})::text"
 
-    def urls_of(row: str) -> str:
-        return ", ".join([f"{row}.{keys[0]} IS NULL", *(f"{row}.{names[name]}" for name in urls)])
 
+def _written(dialect: Dialect, watched: Watched, row: str) -> tuple[str, str]:
+    """The outbox's column, and a query of its values, for rows that came or went."""
+    pairs = ((name, dialect.noted_as(column)) for name, column in watched.noted.items())
+    return row, f"{_json(pairs)} FROM sitemapd_{row}"
+
+
+def _updated(dialect: Dialect, shape: Shape, watched: Watched) -> tuple[str, str]:
+    """Rows before and after, paired by their key."""
+    quote = dialect.quote
+    own = next(iter(watched.noted.values())).name
+    key = shape.key if shape.table else dialect.primary_key(watched.table) or [own]
+    paired = " AND ".join(f"o.{quote(name)} = n.{quote(name)}" for name in key)
+
+    def pairs(row: str) -> Iterable[tuple[str, str]]:
+        return ((name, dialect.noted_as(column, f"{row}.")) for name, column in watched.noted.items())
+
+    def unlike(columns: Iterable[Column]) -> str:
+        several = list(dict.fromkeys(columns))
+        old, new = (", ".join(_comparable(dialect, column, row) for column in several) for row in "on")
+        return f"({old}) IS DISTINCT FROM ({new})"
+
+    keys = [Column(name, "any", "") for name in key]
+    matters = "o IS DISTINCT FROM n" if watched.whole else unlike((*keys, *watched.matters))
+    gone, came = (f"{row}.{quote(key[0])} IS NOT NULL" for row in "on")
     return (
-        "    IF TG_OP = 'INSERT' THEN\n"
-        f"        INSERT INTO {outbox} (source, new)\n"
-        f"        SELECT {label}, {direct()}\n"
-        f"        FROM sitemapd_new AS {alias} WHERE {where};\n"
-        "    ELSIF TG_OP = 'UPDATE' THEN\n"
-        f"        INSERT INTO {outbox} (source, old, new)\n"
-        f"        SELECT {label},\n"
-        f"            CASE WHEN o.{keys[0]} IS NOT NULL\n"
-        f"                AND ({urls_of('o')}) IS DISTINCT FROM ({urls_of('n')})\n"
-        f"                THEN {address('o')} END,\n"
-        f"            CASE WHEN n.{keys[0]} IS NOT NULL THEN {address('n')} END\n"
-        f"        FROM (SELECT {read} FROM sitemapd_old AS {alias} WHERE {where}) AS o\n"
-        f"        FULL JOIN (SELECT {read} FROM sitemapd_new AS {alias} WHERE {where}) AS n ON {paired}\n"
-        f"        WHERE ({', '.join(old)}) IS DISTINCT FROM ({', '.join(new)});\n"
-        "    ELSIF TG_OP = 'DELETE' THEN\n"
-        f"        INSERT INTO {outbox} (source, old)\n"
-        f"        SELECT {label}, {direct()}\n"
-        f"        FROM sitemapd_old AS {alias} WHERE {where};\n"
+        "old, new",
+        (
+            f"CASE WHEN {gone} AND (NOT {came} OR {unlike(watched.noted.values())})\n"
+            f"                THEN {_json(pairs('o'))} END,\n"
+            f"            CASE WHEN {came} THEN {_json(pairs('n'))} END\n"
+            f"        FROM sitemapd_old AS o FULL JOIN sitemapd_new AS n ON {paired}\n        WHERE {matters}"
+        ),
     )
 
 
-def _links(dialect: Dialect, shape: Shape, feed: str, table: Table) -> str:
-    """What is noted of a feeding table's rows: which rows of the query they concern."""
-    quote, label, outbox = dialect.quote, literal(shape.label), dialect.outbox
-    given = shape.source.feeds[feed]
-    key = dialect.primary_key(table) or [given.column]
-    keys = [f"k{at}" for at in range(len(key))]
-    watched = list(dict.fromkeys((given.column, *given.watch)))
-    names = [f"c{at}" for at in range(len(watched))]
-    read = ", ".join(
-        f"{quote(name)} AS {alias}" for name, alias in zip((*key, *watched), (*keys, *names), strict=True)
-    )
-    paired = " AND ".join(f"o.{each} = n.{each}" for each in keys)
-    old, new = (", ".join(f"{row}.{each}" for each in (*keys, *names)) for row in "on")
-
-    def link(row: str) -> str:
-        built = f"json_build_object({literal(feed)}, {row}.c0::text)::text"
-        return f"CASE WHEN {row}.c0 IS NOT NULL THEN {built} END"
-
-    def direct(rows: str) -> str:
-        column = quote(given.column)
-        return (
-            f"        SELECT {label}, json_build_object({literal(feed)}, {column}::text)::text\n"
-            f"        FROM {rows} WHERE {column} IS NOT NULL;\n"
-        )
-
-    return (
-        "    IF TG_OP = 'INSERT' THEN\n"
-        f"        INSERT INTO {outbox} (source, new)\n"
-        f"{direct('sitemapd_new')}"
-        "    ELSIF TG_OP = 'UPDATE' THEN\n"
-        f"        INSERT INTO {outbox} (source, old, new)\n"
-        f"        SELECT {label},\n"
-        f"            {link('o')},\n"
-        f"            {link('n')}\n"
-        f"        FROM (SELECT {read} FROM sitemapd_old) AS o\n"
-        f"        FULL JOIN (SELECT {read} FROM sitemapd_new) AS n ON {paired}\n"
-        f"        WHERE ({old}) IS DISTINCT FROM ({new});\n"
-        "    ELSIF TG_OP = 'DELETE' THEN\n"
-        f"        INSERT INTO {outbox} (source, old)\n"
-        f"{direct('sitemapd_old')}"
-    )
-
-
-def _comparable(dialect: Dialect, column: Column) -> str:
+def _comparable(dialect: Dialect, column: Column, row: str) -> str:
     # Types such as citext call values equal that make different addresses.
-    quoted = dialect.quote(column.name)
+    quoted = f"{row}.{dialect.quote(column.name)}"
     return f"{quoted}::text" if column.kind == "text" else quoted

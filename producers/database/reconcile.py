@@ -14,7 +14,7 @@ from itertools import chain, groupby
 from typing import Final
 
 from producers.database.compare import Comparison, Lines, Synced, chunks, fields_of, line_of, too_many
-from producers.database.dialect import Dialect, Seen
+from producers.database.dialect import Dialect, Seen, short
 from producers.database.drain import Drainer, seen_rows
 from producers.database.rows import Reader
 from producers.database.shape import Shape
@@ -48,9 +48,7 @@ def reconcile(
     try:
         with Comparison() as comparison:
             columns = shape.read_columns
-            linked = (
-                (*shape.key_columns, *(column for _, column in shape.link_columns)) if shape.feeds else ()
-            )
+            linked = (*shape.key_columns, *shape.link_columns) if shape.feeds else ()
             with Comparison(newest=lambda line: (0, line)) as memory:
                 skip = len(linked)
                 for rows in second.stream(second.select(shape, (*linked, *columns))):
@@ -58,7 +56,7 @@ def reconcile(
                         reader.lines(row[skip:] for row in rows) if skip else reader.lines(rows)
                     )
                     if linked:
-                        memory.wanted.add(_memory_line(*seen) for seen in seen_rows(shape, rows, reader))
+                        memory.wanted.add(_memory_line(*seen) for seen in seen_rows(second, shape, rows))
                     pause()
                 if linked:
                     _remember(shape, main, second, memory, drainer.touched_keys, pause)
@@ -130,10 +128,12 @@ def _remember(
 
 
 def _memory_lines(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
-    for key, several in groupby(rows, key=lambda row: row[0]):
+    for _, several in groupby(rows, key=lambda row: row[0]):
         found = list(several)
-        yield _memory_line(key, {feed: link for _, feed, link, _ in found}, found[0][3])
+        key, address = json.loads(found[0][3])
+        yield _memory_line(key, {column: link for _, column, link, _ in found}, address)
 
 
-def _memory_line(key: str, links: Mapping[str, str], loc: str) -> str:
-    return f"{key}\t{json.dumps([dict(sorted(links.items())), loc])}"
+def _memory_line(key: str, links: Mapping[str, str], address: str) -> str:
+    links = {column: short(link) for column, link in sorted(links.items())}
+    return f"{key}\t{json.dumps([links, address])}"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from producers.database.dates import NoDate, lastmod_of
 from producers.database.shape import Shape
-from producers.database.template import text_of
+from producers.database.template import shown
 from sitemap_store.errors import Refused
 from sitemap_store.site import Site
 from sitemap_store.urls import normalise
 from sitemap_store.values import check_changefreq, check_priority
 from sitemap_store.w3c import instant_ms
 
+_ENCODED: Final = re.compile("%25[0-9A-Fa-f]{2}")
 _MOST: Final = 10_000
 """Refused rows that are remembered as told; after that some may be told twice."""
 
@@ -41,7 +43,9 @@ class Reader:
         self._path = shape.template.path
         self._quick = shape.template.quick(site.rules)
         self._width = len(shape.url_columns)
-        self._zone = shape.source.zone
+        self._url_names = [column.name for column in shape.url_columns]
+        self._hex = [at for at, column in enumerate(shape.url_columns) if column.kind == "bytes"]
+        self._zone, self._numbers = shape.source.timezone, shape.source.lastmod_numbers
         self._warn = warn
         constants = shape.source.constants
         self._places: dict[str, int] = {}
@@ -58,6 +62,8 @@ class Reader:
         self._refused: dict[str, None] = {}
         self.without_url = 0
         """Rows seen that make no URL, since a value of it is NULL or empty."""
+        self.encoded = 0
+        """Rows seen whose values seem to be percent-encoded already, and so are encoded twice."""
         self.undated = 0
         """Rows seen whose lastmod is NULL or no date."""
         self.refusals: list[Refused] = []
@@ -85,6 +91,11 @@ class Reader:
 
     def loc(self, values: Sequence[object]) -> str | None:
         """The URL of a row's values; None when it makes none. Refusals are counted and kept."""
+        if self._hex:
+            values = [
+                bytes.fromhex(value) if at in self._hex and isinstance(value, str) else value
+                for at, value in enumerate(values[: self._width])
+            ]
         quick = self._quick(values)
         if quick is not None:
             return quick
@@ -93,14 +104,18 @@ class Reader:
             if path is None:
                 self.without_url += 1
                 return None
+            if _ENCODED.search(path):
+                self.encoded += 1
             return normalise(self._base + path, self._rules).loc
         except Refused as refused:
             self._refuse(refused, values)
             return None
 
     def _refuse(self, refused: Refused, values: Sequence[object]) -> None:
-        shown = ", ".join(text_of(value)[:80] for value in values[: self._width])
-        told = Refused(loc=refused.loc or shown, rule=refused.rule, detail=refused.detail)
+        row = ", ".join(
+            f"{name} = {shown(value)}" for name, value in zip(self._url_names, values, strict=False)
+        )
+        told = Refused(loc=refused.loc or row, rule=refused.rule, detail=refused.detail)
         if told.loc in self._refused:
             return
         if len(self._refused) >= _MOST:
@@ -110,7 +125,7 @@ class Reader:
 
     def _lastmod(self, value: object) -> str:
         try:
-            return lastmod_of(value, self._kind, self._zone)
+            return lastmod_of(value, self._kind, self._zone, self._numbers)
         except NoDate as problem:
             self.undated += 1
             self._say("lastmod", f"column {self._names['lastmod']} holds {problem}.")

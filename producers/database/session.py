@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import suppress
 from typing import Any, Final
 
-from producers.database.check import connect
+from producers.database.check import connect, plan_of
 from producers.database.compare import Synced
-from producers.database.dialect import Dialect
+from producers.database.dialect import Broken, Dialect
 from producers.database.drain import BATCH, Drainer
+from producers.database.install import trim
 from producers.database.reconcile import reconcile
 from producers.database.rows import Reader
 from producers.database.shape import Shape
@@ -27,6 +29,8 @@ ASK_STATE: Final = 5.0
 """Seconds between two looks at whether the state is still the one that was written to."""
 COUNT_EVERY: Final = 2.0
 """Seconds between two looks at how much waits, for those who ask how the relay stands."""
+MANY_ENCODED: Final = 10
+"""Rows that seem to be percent-encoded already from which on a comparison points at it."""
 DRAIN_EVERY: Final = 0.1
 """While a comparison runs: seconds between two looks at the outbox."""
 
@@ -45,14 +49,22 @@ class Session:
         self._noted = dialect.noted(shape.label)[1]
         dialect.rollback()
         self._told: dict[str, Any] = json.loads(self._noted or "{}")
+        self._plan = plan_of(dialect, shape)
+        self._ground = dialect.ground(self._plan)
+        dialect.rollback()
+        if self._told.get("ground", self._ground) != self._ground:
+            standing.due = True  # changes went by unseen
+        self._checked = standing.monotonic()
         self._next_drain = 0.0
         self._asked = float("-inf")
         self._counted = float("-inf")
 
     def run(self) -> None:
-        """Until told to stop."""
+        """Until told to stop, or until the ground has changed: another session then sees what is there."""
         standing = self._standing
         while not standing.stopping.is_set():
+            if self._has_moved():
+                return
             self._ask_state()
             if self._sync_due():
                 asked = (self._told.get("wanted"), self._told.get("doing"))
@@ -69,6 +81,28 @@ class Session:
                 self._dialect.wait(self._source.poll_interval, standing.wake)
                 standing.woken()
 
+    def _has_moved(self) -> bool:
+        """Whether triggers, their table, the outbox or the file are others than when the session began."""
+        standing, dialect = self._standing, self._dialect
+        if standing.monotonic() - self._checked < self._source.check_interval:
+            return False
+        self._checked = standing.monotonic()
+        same = dialect.ground(self._plan) == self._ground
+        dialect.rollback()
+        if same:
+            return False
+        standing.due = True
+        log.warning(
+            "The table, the triggers or the outbox of %s are not those that were there before: changes may "
+            "have gone by unseen, so the whole table is compared.",
+            self._source.name,
+            extra=standing.extra("ground_changed"),
+        )
+        if self._source.triggers == "manual" and dialect.installed(self._plan) in ("missing", "different"):
+            with suppress(Broken):  # the next session says what is missing, and waits until it is there
+                self.reconcile(accept=False)
+        return True
+
     def drain(self) -> int:
         """One batch; returns how many records it had."""
         drained = self._drainer.drain(self._tell)
@@ -82,9 +116,15 @@ class Session:
         standing.say(state="comparing", problem=None)
         begun, started = int(standing.clock() * 1000), standing.monotonic()
         state_id = self._sink.store.partitions[0].state_id()
+        for label in trim(self._dialect):
+            log.warning(
+                "Too many changes of %s waited in the outbox: they were dropped, its table will be compared.",
+                label,
+                extra=standing.extra("outbox_trimmed"),
+            )
         if wanted := self._told.pop("wanted", None):
             self._told["doing"] = wanted  # until it is done: what is asked for meanwhile is another one
-        self._reader.without_url = self._reader.undated = 0
+        self._reader.without_url = self._reader.undated = self._reader.encoded = 0
         second = connect(self._source, application=standing.application)
         try:
             result = reconcile(
@@ -107,6 +147,7 @@ class Session:
         self._told |= {
             "fingerprint": shape.fingerprint,
             "state_id": state_id,
+            "ground": self._ground,
             "compared": begun,
             "rows": result.wanted,
             "held_deletes": result.held,
@@ -118,6 +159,14 @@ class Session:
 
     def _say_result(self, result: Synced, seconds: float) -> None:
         standing = self._standing
+        if self._reader.encoded >= MANY_ENCODED:
+            log.warning(
+                "The addresses of %d rows of %s are encoded twice (%%25 and two digits): if the column holds "
+                "percent-encoded text already, write {column:encoded} in `url`.",
+                self._reader.encoded,
+                self._source.name,
+                extra=standing.extra("encoded_twice"),
+            )
         if result.held:
             log.error(
                 "%d URLs of %s have no row any more, which is more than max_delete lets a comparison delete. "

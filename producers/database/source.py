@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, get_args
 from urllib.parse import urlsplit
 
-from producers.database.dates import Zone
+from producers.database.dates import Numbers
 from producers.database.template import Template
 from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.protocol import CHANGEFREQS
 from sitemap_store.values import check_changefreq, check_priority
-from sitemap_store.w3c import parse_lastmod
+from sitemap_store.w3c import parse_lastmod, zone_at
 from sitemap_store.wire import check_source
 
 KINDS: Final[Mapping[str, str]] = {
@@ -43,6 +43,11 @@ class Feed:
     watch: tuple[str, ...]
     """The columns of the table whose change matters."""
 
+    @property
+    def noted(self) -> str:
+        """What the outbox calls the value of the table's column."""
+        return f"{self.table}.{self.column}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseSource:
@@ -62,10 +67,12 @@ class DatabaseSource:
     """An SQL condition over a row's columns: which rows are published. Left out: all."""
     query: str = ""
     """In place of `table`: a SELECT that joins several tables, one row a URL."""
-    feeds: Mapping[str, Any] = field(default_factory=dict)
-    """The tables that `query` reads: name → `Feed`, or its options as the configuration has them."""
+    feeds: Any = ()
+    """The tables that `query` reads: name → options of a `Feed`, or a list of such; then the feeds."""
     lastmod: str = ""
     """The column, or a date for all rows, of when the page last changed."""
+    lastmod_numbers: Numbers = "auto"
+    """What numbers in that column count, where they don't tell it themselves."""
     changefreq: str = ""
     """A column, or one of the protocol's words."""
     priority: str | float = ""
@@ -80,6 +87,8 @@ class DatabaseSource:
     """PostgreSQL only: the schema of the outbox; left out: public."""
     notify: bool = False
     """PostgreSQL only: triggers wake the relay at commit by NOTIFY."""
+    check_interval: float = 5.0
+    """Seconds between two looks at whether the triggers, their table and the outbox are still the same."""
     poll_interval: float = 0.25
     """Seconds between two looks at the outbox."""
     reconcile_interval: float = 3600.0
@@ -98,15 +107,17 @@ class DatabaseSource:
             Template(self.url)
         except ValueError as error:
             self.bad("url", str(error))
-        try:
-            _ = self.zone
-        except ValueError as error:
-            self.bad("timezone", str(error), 'Write a name such as "Europe/Berlin", or "+01:00".')
+        if self.timezone:
+            try:
+                zone_at("2026-01-01", "00:00:00", self.timezone)
+            except BadSetting as error:
+                self.bad("timezone", error.detail, error.hint)
         self._check_relation()
-        for option, choices in (("triggers", INSTALLS),):
+        for option, choices in (("triggers", INSTALLS), ("lastmod_numbers", get_args(Numbers))):
             if getattr(self, option) not in choices:
                 self.bad(option, f"{getattr(self, option)!r} is none of {', '.join(choices)}.")
         self._check_priority()
+        self._within("check_interval", 0.02, 3600)
         self._within("poll_interval", 0.02, 3600)
         self._within("max_delete", 0, 1)
         if self.reconcile_interval != 0:
@@ -129,11 +140,6 @@ class DatabaseSource:
     def template(self) -> Template:
         """The template, parsed. Raises ValueError."""
         return Template(self.url)
-
-    @property
-    def zone(self) -> Zone | None:
-        """The zone of times without one; None where none is set. Raises ValueError."""
-        return Zone(self.timezone) if self.timezone else None
 
     @property
     def constants(self) -> Mapping[str, str]:
@@ -162,15 +168,13 @@ class DatabaseSource:
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
             if each.name == "key":
-                several = (value,) if isinstance(value, str) else tuple(value)
-                if not all(isinstance(column, str) and column for column in several):
-                    self.bad("key", f"{value!r} is no list of columns.")
-                object.__setattr__(self, "key", several)
+                object.__setattr__(self, "key", self._names("key", value))
             elif each.name == "setup":
-                if value is not None:
-                    object.__setattr__(self, "setup", Path(value))
+                if value is not None and not isinstance(value, str | Path):
+                    self.bad("setup", f"{value!r} is no name of a file.")
+                object.__setattr__(self, "setup", None if value is None else Path(value))
             elif each.name == "feeds":
-                object.__setattr__(self, "feeds", {name: self._feed(name, of) for name, of in value.items()})
+                object.__setattr__(self, "feeds", tuple(self._feeds(value)))
             elif each.name == "priority":
                 if isinstance(value, bool) or not isinstance(value, str | int | float):
                     self.bad("priority", f"{value!r} is neither a column nor a number.")
@@ -185,9 +189,25 @@ class DatabaseSource:
                 shown = "" if each.name == "dsn" else f"{value!r} "
                 self.bad(each.name, f"{shown}is no text.")
 
+    def _names(self, option: str, value: object) -> tuple[str, ...]:
+        several = (value,) if isinstance(value, str) else value
+        if not isinstance(several, list | tuple) or not all(
+            isinstance(name, str) and name for name in several
+        ):
+            self.bad(option, f"{value!r} is no list of columns.", 'Write ["one", "other"].')
+        return tuple(several)
+
+    def _feeds(self, given: object) -> Iterator[Feed]:
+        if isinstance(given, Mapping):
+            for name, several in given.items():
+                for each in several if isinstance(several, list | tuple) else (several,):
+                    yield self._feed(str(name), each)
+        elif isinstance(given, tuple) and all(isinstance(each, Feed) for each in given):
+            yield from given
+        else:
+            self.bad("feeds", f"{given!r} is no table.", "Write [….feeds.TABLE] for each table that is read.")
+
     def _feed(self, name: str, given: object) -> Feed:
-        if isinstance(given, Feed):
-            return given
         at = f"feeds.{name}"
         if not isinstance(given, Mapping):
             self.bad(at, "is no table.", 'Write column = "…", matches = "…" and watch = ["…"].')
@@ -199,8 +219,10 @@ class DatabaseSource:
         for option in known:
             if option not in values:
                 self.bad(f"{at}.{option}", "is missing.")
-        watch = values["watch"]
-        values["watch"] = (watch,) if isinstance(watch, str) else tuple(watch)
+        for option in ("column", "matches"):
+            if not isinstance(values[option], str) or not values[option]:
+                self.bad(f"{at}.{option}", f"{values[option]!r} is no name of a column.")
+        values["watch"] = self._names(f"{at}.watch", values["watch"])
         return Feed(table=name, **values)
 
     def _check_dsn(self) -> None:

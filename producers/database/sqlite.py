@@ -11,12 +11,13 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import product
 from threading import Event
 from time import monotonic
 from typing import Any, ClassVar, Final
 
 from producers.database.dialect import STREAM_ROWS, Broken, Dialect, Installed, Record, near
-from producers.database.shape import SOURCES, Column, Shape, Table
+from producers.database.shape import OUTBOX, SOURCES, Column, Table
 from producers.database.source import DatabaseSource
 from producers.database.triggers import Plan
 from sitemap_store.errors import Unavailable
@@ -66,6 +67,7 @@ class SQLite(Dialect):
             self._connection = sqlite3.connect(
                 file, timeout=BUSY_S, isolation_level=None, check_same_thread=False
             )
+            self._connection.text_factory = _text  # a row that is no UTF-8 must not spoil the others
             if source.setup is not None:
                 self._set_up(source)
 
@@ -128,11 +130,43 @@ class SQLite(Dialect):
         """As it is: values have types of their own."""
         return f"{prefix}{self.quote(column.name)}"
 
+    def noted_as(self, column: Column, prefix: str = "") -> str:
+        """Text behind an apostrophe, all else as a literal; JSON has no bytes, and would cut long numbers."""
+        value = f"{prefix}{self.quote(column.name)}"
+        return (
+            f"CASE typeof({value}) WHEN 'text' THEN '''' || {value} "
+            f"WHEN 'null' THEN NULL ELSE quote({value}) END"
+        )
+
+    def encoded(self, value: object) -> str | None:
+        """As a trigger notes it."""
+        if isinstance(value, str):
+            return f"'{value}"
+        if isinstance(value, bytes):
+            return f"X'{value.hex()}'"
+        return None if value is None else repr(value)
+
+    def decoded(self, text: str | None) -> object:
+        """What `noted_as` and `encoded` wrote."""
+        if text is None or text.startswith("'"):
+            return text and text[1:]
+        if text.startswith("X'"):
+            return bytes.fromhex(text[2:-1])
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+
+    def changed(self, column: Column) -> str:
+        """NULL equals NULL."""
+        name = self.quote(column.name)
+        return f"OLD.{name} IS NOT NEW.{name} COLLATE BINARY"
+
     def columns_of(self, relation: str) -> list[Column]:
-        """Names alone."""
+        """With the types that they were declared with; values have types of their own."""
         with translated():
-            cursor = self._connection.execute(f"SELECT * FROM {relation} LIMIT 0")
-            return [Column(row[0], "any", "") for row in cursor.description]
+            self._connection.execute("DROP VIEW IF EXISTS temp.sitemapd_columns")
+            self._connection.execute(f"CREATE TEMP VIEW sitemapd_columns AS SELECT * FROM {relation}")
+            rows = self._connection.execute("PRAGMA temp.table_info(sitemapd_columns)").fetchall()
+            self._connection.execute("DROP VIEW temp.sitemapd_columns")
+        return [Column(row[1], "any", row[2].upper()) for row in rows]
 
     def table(self, name: str) -> Table:
         """In the main database."""
@@ -231,15 +265,38 @@ class SQLite(Dialect):
         """Of seconds since 1970."""
         return f"(julianday('now') - 2440587.5) * 86400.0 - {moment}"
 
-    def installed(self, shape: Shape, plan: Plan) -> Installed:
+    def _triggers(self, plan: Plan) -> list[tuple[Any, ...]]:
+        names = [name for _, name in plan.triggers]
+        return self.run(
+            "SELECT tbl_name, name, sql FROM sqlite_master WHERE type = 'trigger' "
+            f"AND name IN ({', '.join('?' * len(names))}) ORDER BY name",
+            names,
+        )
+
+    def installed(self, plan: Plan) -> Installed:
         """By the definition in the triggers' comments."""
-        found = []
-        for _, name in plan.triggers:
-            rows = self.run("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?", [name])
-            if not rows:
-                return "missing"
-            found.append(plan.definition in rows[0][0])
-        return "installed" if all(found) else "different"
+        rows = {(Table("", table), name): sql for table, name, sql in self._triggers(plan)}
+        outbox = self.run("SELECT 1 FROM sqlite_master WHERE name = ?", [OUTBOX])
+        if not outbox or not all(each in rows for each in plan.triggers):
+            return "missing"
+        return "installed" if all(plan.definition in sql for sql in rows.values()) else "different"
+
+    def ground(self, plan: Plan) -> str:
+        """By the file, and by the number that every change of the schema raises."""
+        try:
+            file = os.stat(self.source.file)
+        except OSError as error:
+            raise Unavailable(what="SQLite", detail=f"there is no file {self.source.file}") from error
+        version = self.run("PRAGMA schema_version")[0][0]
+        return f"{file.st_dev} {file.st_ino} {version}"
+
+    def marked(self) -> list[tuple[str, str]]:
+        """By their names."""
+        rows = self.run(
+            "SELECT sql, name FROM sqlite_master "
+            "WHERE type = 'trigger' AND name GLOB 'sitemapd_*' ORDER BY name"
+        )
+        return [(sql, f"DROP TRIGGER IF EXISTS {self.quote(name)}") for sql, name in rows]
 
     def request(self, label: str, kind: str, token: str) -> None:
         """In a transaction of its own."""
@@ -264,11 +321,23 @@ class SQLite(Dialect):
         super().remember(label, forget, rows)
 
 
-def _spellings(row: Sequence[object]) -> list[tuple[object, ...]]:
-    found: list[tuple[object, ...]] = [()]
-    for value in row:
-        several: list[object] = [value]
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
-            several.append(int(value))
-        found = [(*so_far, each) for so_far in found for each in several]
+def _text(octets: bytes) -> str:
+    return octets.decode("utf-8", "surrogateescape")
+
+
+def _spellings(row: Sequence[object]) -> Iterator[tuple[object, ...]]:
+    """The values, and others that stand in an address alike: a number as text, digits as a number."""
+    return product(*(_alike(value) for value in row))
+
+
+def _alike(value: object) -> list[object]:
+    if isinstance(value, bytes):
+        return [value, value.decode("utf-8", "replace")]
+    text = str(value)
+    found: list[object] = [text, text.encode()]
+    digits = text.removeprefix("-")
+    if not isinstance(value, str):
+        found.append(value)
+    elif digits.isascii() and digits.isdigit() and str(number := int(text)) == text and abs(number) < 2**63:
+        found.append(number)
     return found

@@ -1,18 +1,15 @@
 """The SQL of the SQLite triggers: one a row.
 
 REPLACE fires no delete trigger unless the writer has set recursive_triggers: the comparison of the whole
-table finds what it did. SQLite can't catch an error within a trigger, so the condition `where` must not fail.
+table finds what it did. SQLite can't catch an error within a trigger, so these do nothing that can fail as
+long as the outbox is there; when it is not, the relay makes it anew within seconds (`triggers = "auto"`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from producers.database.dialect import Dialect
-from producers.database.row_triggers import EVENTS, body
-from producers.database.shape import OUTBOX, SOURCES, URLS, Column, Shape, Table
-from producers.database.triggers import MARK, Plan, name_of, plan
+from producers.database.shape import SOURCES, URLS, Shape, Table
+from producers.database.triggers import EVENTS, Plan, changed, comment, name_of, plan, values_of_row
 
 _NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 
@@ -22,28 +19,21 @@ def build(dialect: Dialect, shape: Shape) -> Plan:
     create: list[str] = []
     drop: list[str] = []
     triggers: list[tuple[Table, str]] = []
-    words = _Words(dialect)
-    tables = [(None, shape.table)] if shape.table is not None else list(shape.feeds.items())
-    for feed, table in tables:
+    for watched in shape.watched:
         for event in EVENTS:
-            trigger = f"{name_of(shape, table)}_{event}"
-            does = body(dialect, shape, feed, table, event, words)
-            create.append(f"DROP TRIGGER IF EXISTS {dialect.quote(trigger)}")
+            trigger = f"{name_of(shape, watched.table)}_{event}"
+            values = values_of_row(dialect, shape, watched, event)
+            when = f"    WHEN {changed(dialect, watched.matters)}\n" if event == "update" else ""
+            drop.append(f"DROP TRIGGER IF EXISTS {dialect.quote(trigger)}")
+            create.append(drop[-1])
             create.append(
                 f"CREATE TRIGGER {dialect.quote(trigger)} AFTER {event.upper()}\n"
-                f"    ON {dialect.quote(table.name)}\n"
-                f"BEGIN\n    -- definition {MARK}\n{does}END"
+                f"    ON {dialect.quote(watched.table.name)}\n{when}BEGIN\n    {comment(shape)}\n"
+                f"    INSERT INTO {dialect.outbox} ({', '.join(values)})\n"
+                f"    VALUES ({', '.join(values.values())});\nEND"
             )
-            drop.append(f"DROP TRIGGER IF EXISTS {dialect.quote(trigger)}")
-            triggers.append((table, trigger))
-    return plan(
-        tables=_tables(dialect),
-        create=create,
-        drop=drop,
-        drop_tables=[f"DROP TABLE IF EXISTS {dialect.ours(name)}" for name in (OUTBOX, SOURCES, URLS)],
-        triggers=triggers,
-        grants=(),
-    )
+            triggers.append((watched.table, trigger))
+    return plan(dialect, tables=_tables(dialect), create=create, drop=drop, triggers=triggers)
 
 
 def _tables(dialect: Dialect) -> list[str]:
@@ -62,37 +52,8 @@ def _tables(dialect: Dialect) -> list[str]:
         (
             f"CREATE TABLE IF NOT EXISTS {dialect.ours(URLS)} (\n"
             "    source TEXT NOT NULL,\n    feed TEXT NOT NULL,\n    link TEXT NOT NULL,\n"
-            "    row_key TEXT NOT NULL,\n    loc TEXT NOT NULL,\n"
+            "    row_key TEXT NOT NULL,\n    held TEXT NOT NULL,\n"
             "    PRIMARY KEY (source, row_key, feed)\n) WITHOUT ROWID"
         ),
         f"CREATE INDEX IF NOT EXISTS sitemapd_urls_link ON {dialect.ours(URLS)} (source, feed, link)",
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """Statements that select what they insert: there is nothing else that a condition could guard."""
-
-    dialect: Dialect
-
-    def note(self, condition: str, columns: Mapping[str, str], was_and_now: tuple[str, str] | None) -> str:
-        """INSERT … SELECT … WHERE."""
-        known = ""
-        if was_and_now is not None:
-            was, now = was_and_now
-            known = f"    FROM (SELECT {was} AS sitemapd_was, {now} AS sitemapd_now)\n"
-        return (
-            f"    INSERT INTO {self.dialect.outbox} ({', '.join(columns)})\n"
-            f"    SELECT {', '.join(columns.values())}\n"
-            f"{known}    WHERE {condition};\n"
-        )
-
-    def value(self, row: str, column: Column) -> str:
-        """JSON has no bytes, and json_object would fail the application's statement for them."""
-        value = f"{row}.{self.dialect.quote(column.name)}"
-        return f"CASE typeof({value}) WHEN 'blob' THEN CAST({value} AS TEXT) ELSE {value} END"
-
-    def changed(self, column: Column) -> str:
-        """NULL equals NULL."""
-        name = self.dialect.quote(column.name)
-        return f"OLD.{name} IS NOT NEW.{name} COLLATE BINARY"

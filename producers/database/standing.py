@@ -21,8 +21,8 @@ class Standing:
     """The next comparison may delete whatever it finds to be gone."""
     due: bool
     """The whole table is to be compared, whenever that was done last."""
-    redo: set[str] = field(default_factory=set)
-    """URLs of a transaction that may not have committed: they are looked at once more."""
+    redo: dict[str, tuple[object, ...]] = field(default_factory=dict)
+    """URLs of a transaction that may not have committed, with their values: they are looked at once more."""
     stopping: threading.Event = field(default_factory=threading.Event)
     wake: threading.Event = field(default_factory=threading.Event)
     """Ends a wait: there is something to do, or it is time to stop."""

@@ -1,72 +1,29 @@
 """What is installed in a database for one source, as SQL for people and for the database.
 
 The SQL of each kind of database is in a module of its own (`postgresql_triggers` and so on); here is what
-they share. Every trigger keeps three rules: it writes only when something that matters changed, it never
-makes the application's statement fail, and it needs no right that the application lacks.
+they share. Every trigger keeps four rules: it asks nothing but whether a column that matters changed, it
+writes the address columns as they were and are, it never makes the application's statement fail, and it
+needs no right that the application lacks.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from producers.database.shape import Shape, Table
+from producers.database.shape import OUTBOX, SOURCES, URLS, Column, Shape, Table, Watched
 
+if TYPE_CHECKING:
+    from producers.database.dialect import Dialect
+
+EVENTS: Final = ("insert", "update", "delete")
 MARK: Final = "@definition@"
 """Where the definition goes in a trigger's body."""
 _LONGEST: Final = 40
-_WORDS: Final = re.compile(
-    r"""'(?:[^'\\]|\\.|'')*'|`[^`]*`|"[^"]*"|[^\W\d]\w*|\d[\w.]*|\s+|--.*|/\*.*?\*/|.""", re.DOTALL
-)
-_ALSO_SQL: Final = frozenset(
-    {
-        "and",
-        "or",
-        "not",
-        "in",
-        "is",
-        "null",
-        "like",
-        "between",
-        "case",
-        "when",
-        "then",
-        "else",
-        "end",
-        "true",
-        "false",
-        "date",
-        "time",
-        "timestamp",
-        "interval",
-        "year",
-        "quarter",
-        "month",
-        "week",
-        "day",
-        "hour",
-        "minute",
-        "second",
-        "microsecond",
-        "binary",
-        "current_date",
-        "current_timestamp",
-        "div",
-        "mod",
-        "xor",
-        "regexp",
-        "rlike",
-        "collate",
-        "as",
-        "escape",
-        "glob",
-        "match",
-    }
-)
-"""Words that may not be meant as columns where a column has that name."""
+_COMMENT: Final = re.compile(r"/\* sitemapd (\S+/\S+) [0-9a-f]{16} \*/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +47,13 @@ class Plan:
 
 
 def plan(
+    dialect: Dialect,
     *,
     tables: Sequence[str],
     create: Sequence[str],
     drop: Sequence[str],
-    drop_tables: Sequence[str],
     triggers: Sequence[tuple[Table, str]],
-    grants: Sequence[str],
+    grants: Sequence[str] = (),
 ) -> Plan:
     """A plan with its definition in place of `MARK`."""
     definition = hashlib.sha256("\n".join(create).encode()).hexdigest()[:16]
@@ -105,7 +62,7 @@ def plan(
         tables=tuple(tables),
         create=tuple(each.replace(MARK, definition) for each in create),
         drop=tuple(drop),
-        drop_tables=tuple(drop_tables),
+        drop_tables=tuple(f"DROP TABLE IF EXISTS {dialect.ours(name)}" for name in (OUTBOX, SOURCES, URLS)),
         triggers=tuple(triggers),
         grants=tuple(grants),
     )
@@ -123,34 +80,34 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def about_row(
-    where: str, row: str, columns: Sequence[str], table: str, quote: Callable[[str], str]
-) -> str | None:
-    """A condition over a table's columns as one over a trigger's row variable (OLD or NEW).
+def comment(shape: Shape) -> str:
+    """What every trigger's body begins with, so that it is known by its source and its definition."""
+    return f"/* sitemapd {shape.label.replace('*', '')} {MARK} */"
 
-    None where that can't be told from its words alone: it has a subquery, or a column is called like a word
-    of SQL (`date`, `day`). Then the row has to be made a table of one row, which costs far more.
-    """
-    known = {name.lower(): name for name in columns}
-    found: list[str] = []
-    words = [match[0] for match in _WORDS.finditer(where)]
-    for at, word in enumerate(words):
-        name = known.get(word.strip('`"').lower())
-        plain = word[0].isalpha() or word[0] == "_"
-        if plain and word.lower() in ("select", "exists"):
-            return None
-        following = next((each for each in words[at + 1 :] if not each.isspace()), "")
-        before = next((each for each in reversed(words[:at]) if not each.isspace()), "")
-        if following == "." and word.strip('`"').lower() == table.lower():
-            continue
-        if word == ".":
-            if before.strip('`"').lower() == table.lower():
-                continue
-            return None
-        if name is None or word[0] == "'" or following in ("(", "."):
-            found.append(word)
-        elif (plain and word.lower() in _ALSO_SQL) or (word[0] == '"' and quote(name)[0] != '"'):
-            return None  # in MySQL double quotes make a text, unless a mode says otherwise
-        else:
-            found.append(f"{row}.{quote(name)}")
-    return "".join(found)
+
+def label_in(body: str) -> str:
+    """The source whose trigger a body is of; empty when that can't be told."""
+    found = _COMMENT.search(body)
+    return found[1] if found else ""
+
+
+def values_of_row(dialect: Dialect, shape: Shape, watched: Watched, event: str) -> Mapping[str, str]:
+    """Columns of the outbox → what a trigger that is called once a row writes into them."""
+
+    def written(row: str) -> str:
+        pairs = (
+            f"{literal(name)}, {dialect.noted_as(each, f'{row}.')}" for name, each in watched.noted.items()
+        )
+        return f"JSON_OBJECT({', '.join(pairs)})"
+
+    label = literal(shape.label)
+    if event != "update":
+        row, field = ("NEW", "new") if event == "insert" else ("OLD", "old")
+        return {"source": label, field: written(row)}
+    moved = changed(dialect, watched.noted.values())
+    return {"source": label, "old": f"CASE WHEN {moved} THEN {written('OLD')} END", "new": written("NEW")}
+
+
+def changed(dialect: Dialect, columns: Iterable[Column]) -> str:
+    """The condition for one of the columns to have changed, for a trigger that is called once a row."""
+    return " OR ".join(map(dialect.changed, columns))

@@ -89,13 +89,41 @@ def install_triggers(context: Context, source: str) -> None:
     click.echo(f"The triggers of {source} are installed.")
 
 
+@triggers.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
+@click.pass_obj
+def list_triggers(context: Context, as_json: bool) -> None:
+    """List what the databases hold of sources that are not configured (any more); exit 1 if there is any."""
+    from sitemapd.lag import stray_sources
+
+    found = stray_sources(context.parts)
+    if as_json:
+        click.echo(json.dumps([{"source": each.label, "waiting": each.waiting} for each, _ in found]))
+    elif not found:
+        click.echo("Every trigger belongs to a configured source.")
+    for each, _ in () if as_json else found:
+        click.echo(
+            f"{each.label}: {len(each.drop)} triggers or functions, {each.waiting:,} changes wait. "
+            f"Remove them with `sitemapd triggers uninstall --stray {each.label}`."
+        )
+    if found:
+        sys.exit(1)
+
+
 @triggers.command("uninstall")
 @click.argument("source")
+@click.option("--stray", is_flag=True, help="SOURCE is a SITE/SOURCE that is configured no more, of `list`.")
 @click.pass_obj
-def uninstall_triggers(context: Context, source: str) -> None:
+def uninstall_triggers(context: Context, source: str, stray: bool) -> None:
     """Remove the triggers and what waits in the outbox. The URLs stay in the sitemap."""
     from producers.database.install import uninstall
 
+    if stray:
+        from sitemapd.lag import remove_stray_source
+
+        remove_stray_source(context.parts, source)
+        click.echo(f"What was left of {source} is removed.")
+        return
     with Opened(context, source) as (dialect, shape):
         uninstall(dialect, shape)
     click.echo(f"The triggers of {source} are removed.")

@@ -52,6 +52,8 @@ def _look(parts: Parts, web_user: str | None) -> Iterator[Finding]:
 
     yield _packages()
     yield _try("watch", lambda: f"{sum(map(len, parts.sources.values()))} directories are set")
+    if any(parts.databases.values()):
+        yield _try("databases", lambda: _databases(parts))
     redis = _try("redis", lambda: "; ".join(check_redis(parts)) or "keeps what it is told")
     yield redis
     for name in parts.sites:
@@ -68,6 +70,18 @@ def _try(what: str, look: Callable[[], str]) -> Finding:
         return Finding(what, True, look())
     except SitemapdError as error:
         return Finding(what, False, str(error))
+
+
+def _databases(parts: Parts) -> str:
+    from sitemapd.lag import stray_sources
+
+    found = [stray.label for stray, _ in stray_sources(parts)]
+    if found:
+        raise SitemapdError(
+            f"triggers or changes of {', '.join(found)} are left, which no source is configured for: see "
+            "`sitemapd triggers list`"
+        )
+    return "hold nothing of sources that are configured no more"
 
 
 def _output(folder: Folder, web_user: str | None) -> str:

@@ -96,6 +96,23 @@ def test_triggers_relay_and_sync(place: Place, redis_url: str) -> None:
     assert place.command("triggers", "status", "catalogue").code == 1
 
 
+def test_what_a_renamed_source_leaves_is_listed_and_removed(place: Place, redis_url: str) -> None:
+    """`triggers list` and `doctor` name it with the command, and a wrong name is refused."""
+    _shop(place, redis_url)
+    place.ok("triggers", "install", "catalogue")
+    assert "Every trigger belongs" in place.ok("triggers", "list").out
+    place.configure(settings(redis_url) + CATALOGUE.replace("catalogue", "shop"))
+    place.ok("triggers", "install", "shop")
+    listed = place.command("triggers", "list")
+    assert listed.code == 1
+    assert "triggers uninstall --stray main/catalogue" in listed.out
+    assert "main/catalogue" in place.command("doctor").out
+    assert place.command("triggers", "uninstall", "--stray", "main/other").code == 2
+    place.ok("triggers", "uninstall", "--stray", "main/catalogue")
+    place.ok("triggers", "list", "--json")
+    assert place.ok("triggers", "status", "shop", "--json").json["triggers"] == "installed"
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

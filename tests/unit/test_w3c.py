@@ -108,14 +108,21 @@ def test_a_time_without_a_zone_is_refused_and_the_setting_named(text: str) -> No
         ("2026-03-21T11:22:22Z", "+01:00", "2026-03-21T11:22:22Z"),
         ("2026-03-21", "+01:00", "2026-03-21"),
         ("2024-02-29", "+01:00", "2024-02-29"),
+        ("2026-01-21T11:22:22", "Europe/Berlin", "2026-01-21T11:22:22+01:00"),
+        ("2026-07-21T11:22", "Europe/Berlin", "2026-07-21T11:22:00+02:00"),
+        ("2026-07-21T11:22:22.5", "America/St_Johns", "2026-07-21T11:22:22.5-02:30"),
+        ("2026-07-21T11:22:22", "UTC", "2026-07-21T11:22:22Z"),
+        ("2026-01-21T11:22:22", "Europe/London", "2026-01-21T11:22:22Z"),
+        ("2026-10-25T02:30:00", "Europe/Berlin", "2026-10-25T02:30:00+02:00"),
+        ("2026-03-29T02:30:00", "Europe/Berlin", "2026-03-29T02:30:00+01:00"),
     ],
 )
 def test_the_assumed_zone_fills_only_a_missing_one(text: str, zone: str, written: str) -> None:
-    """A zone that was given stays, and a date stays the same day."""
+    """A zone that was given stays, a date stays the same day; of an hour that comes twice it is the first."""
     assert parse_lastmod(text, assume_zone=zone) == (written, None)
 
 
-@pytest.mark.parametrize("zone", ["", "CET", "+1", "+0100", "+15:00", "z", "+01:00\n"])
+@pytest.mark.parametrize("zone", ["", "Europe/Atlantis", "+1", "+0100", "+15:00", "z", "+01:00\n", "../x"])
 def test_an_assumed_zone_that_is_none_is_the_operators_mistake(zone: str) -> None:
     """The setting is named, not the event blamed."""
     with pytest.raises(BadSetting) as caught:

@@ -162,9 +162,10 @@ class Shop:
         return set(quoted.values())
 
     def _caught_up(self) -> bool:
-        # Its first comparison is over, whatever was killed before.
-        compared = self.world.select("SELECT 1 FROM sitemapd_sources WHERE told IS NOT NULL")
-        return bool(compared) and self.world.waiting() == 0
+        # The first comparison is over, and so is one that a drained record asked for.
+        told = self.world.select("SELECT told FROM sitemapd_sources WHERE told IS NOT NULL")
+        asked = any(word in text for (text,) in told for word in ('"wanted"', '"doing"'))
+        return bool(told) and not asked and self.world.waiting() == 0
 
     def _command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "sitemapd", "--config", str(self.config), *arguments]

@@ -200,7 +200,7 @@ def test_the_printed_sql_installs_what_install_does(world: World) -> None:
             world.application.autocommit = True
             world.application.execute(text)
             world.application.autocommit = False
-        assert dialect.installed(shape, plan_of(dialect, shape)) == "installed"
+        assert dialect.installed(plan_of(dialect, shape)) == "installed"
         assert dialect.noted(shape.label)[0] == plan_of(dialect, shape).definition
     finally:
         dialect.close()

@@ -1,5 +1,6 @@
 """Settings of a database source, checked without the database."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,11 @@ GOOD: dict[str, Any] = {
     "table": "products",
     "url": "/{slug}",
 }
+
+WRONG: tuple[Any, ...] = (
+    *(5, -1.5, True, None, "", "text"),
+    *([], [1], ["a"], [["a"]], {}, {"a": 1}, {"a": ["b"]}, {"a": {}}),
+)
 
 
 def test_the_least_that_is_needed() -> None:
@@ -88,3 +94,46 @@ def test_the_file_of_a_sqlite_database() -> None:
     """Three slashes and a relative path, or four."""
     assert DatabaseSource(**{**GOOD, "dsn": "sqlite:///shop.db"}).file == Path("shop.db")
     assert DatabaseSource(**{**GOOD, "dsn": "sqlite:////srv/shop.db"}).file == Path("/srv/shop.db")
+
+
+@pytest.mark.parametrize("option", [field.name for field in dataclasses.fields(DatabaseSource)])
+def test_a_value_of_any_wrong_type_is_one_sentence(option: str) -> None:
+    """Whatever a configuration can hold in a setting's place is taken, or named; nothing else is raised."""
+    query = {**GOOD, "table": "", "query": "SELECT 1", "key": "id"}
+    for value in WRONG:
+        for given in (GOOD, query):
+            try:
+                DatabaseSource(**{**given, option: value})
+            except BadSetting as error:
+                assert "Traceback" not in str(error)
+                assert error.setting.startswith("database.")
+
+
+@pytest.mark.parametrize(
+    ("feed", "at"),
+    [
+        ({"column": ["id"], "matches": "id", "watch": "x"}, "feeds.a.column"),
+        ({"column": "id", "matches": 5, "watch": "x"}, "feeds.a.matches"),
+        ({"column": "id", "matches": "id", "watch": 5}, "feeds.a.watch"),
+        ({"column": "id", "matches": "id", "watch": ["x", 5]}, "feeds.a.watch"),
+        (5, "feeds.a"),
+        ([5], "feeds.a"),
+        ("id", "feeds.a"),
+    ],
+)
+def test_a_feed_of_wrong_types_is_named(feed: object, at: str) -> None:
+    """A list where a text is wanted, and a number where a list is."""
+    query = {**GOOD, "table": "", "query": "SELECT 1", "key": "id"}
+    with pytest.raises(BadSetting) as error:
+        DatabaseSource(**query, feeds={"a": feed})
+    assert error.value.setting == f"database.shop.{at}"
+
+
+def test_a_table_may_feed_a_query_by_several_links() -> None:
+    """As a list of them."""
+    links = [{"column": "id", "matches": matches, "watch": "slug"} for matches in ("id", "parent_id")]
+    source = DatabaseSource(**{**GOOD, "table": "", "query": "SELECT 1", "key": "id"}, feeds={"pages": links})
+    assert [(feed.table, feed.matches, feed.watch) for feed in source.feeds] == [
+        ("pages", "id", ("slug",)),
+        ("pages", "parent_id", ("slug",)),
+    ]
