@@ -51,7 +51,8 @@ def push_api(parts: Parts) -> Api:
         for name, settings in parts.settings.sites.items()
     }
     status = partial(_status, parts)
-    caps = Caps(body=parts.settings.push_max_body, sync=parts.settings.push_max_sync)
+    settings = parts.settings
+    caps = Caps(body=settings.push_max_body, array=settings.push_max_array, sync=settings.push_max_sync)
     return Api(sites, gate=Gate(known), status=status, caps=caps)
 
 

@@ -1,17 +1,20 @@
-"""From pieces of a body to batches of events, without ever holding the whole: which splitter a type needs."""
+"""From pieces of a body to batches of events: NDJSON as it comes, JSON, which is held whole, at its end."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from email.message import Message
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from producers.http.document import JsonSplitter
 from producers.http.lines import NdjsonSplitter
 from producers.http.problem import Problem
-from producers.ndjson import Lines
+from producers.ndjson import LINE_MAX, Lines, decode_large, too_large
+from sitemap_store.errors import Refused
 
+_BOM: Final = b"\xef\xbb\xbf"
 JSON: Final = "application/json"
 NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 
@@ -33,6 +36,48 @@ class Splitter(Protocol):
 
     def end(self) -> Iterator[Batch]:
         """What is left at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON body: one event, or an array of events."""
+
+    text: bytes
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def read(self) -> Lines:
+        """The events. Raises Problem (400, 413)."""
+        try:
+            value = decode_large(self.text.removeprefix(_BOM))
+        except Refused as error:
+            raise Problem(400, error.rule, error.detail.replace("The line", "The body", 1)) from error
+        items = value if isinstance(value, list) else [value]
+        if len(self.text) > LINE_MAX:
+            items = [too_large() if _is_long(item) else item for item in items]
+        return Lines(range(1, len(items) + 1), items)
+
+
+class JsonSplitter:
+    """Gives the body at its end."""
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+
+    def feed(self, piece: bytes) -> Iterator[Document]:
+        """Keep a piece."""
+        self._text += piece
+        return iter(())
+
+    def end(self) -> Iterator[Document]:
+        """The whole body."""
+        yield Document(bytes(self._text))
+
+
+def _is_long(item: Any) -> bool:
+    """Whether an event is longer than a line may be; what it is without extensions has other bounds."""
+    return isinstance(item, dict) and bool(item.get("ext")) and len(json.dumps(item)) > LINE_MAX
 
 
 def splitter(content_type: str | None, *, only: str | None = None) -> Splitter:
