@@ -9,8 +9,7 @@ from typing import Any
 from producers.http import Api, ApiSite, Caps, Gate, Token
 from producers.http.access import digest_of
 from producers.http.hooks import Webhook
-from producers.http.mapping import Rule, Template
-from producers.http.pointer import pointer
+from producers.http.mapping import Rule, Template, pointer
 from producers.http.signature import BASE64, HEX, Signature
 from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.wire import check_source

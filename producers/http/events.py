@@ -11,12 +11,11 @@ from starlette.requests import Request
 
 from producers.http.access import Token
 from producers.http.answer import JSON, PROBLEM, Answer
-from producers.http.batch import Speaker, batches
 from producers.http.body import Body, Caps
 from producers.http.intake import Intake
 from producers.http.problem import Problem
 from producers.http.splitter import JsonSplitter, Splitter, splitter
-from producers.http.taking import Taking
+from producers.http.taking import Speaker, Taking, batches
 from sitemap_store.errors import Refused
 from sitemap_store.once import Once
 from sitemap_store.wire import check_source
