@@ -7,7 +7,6 @@ call of the parser costs as much as the line itself.
 from __future__ import annotations
 
 import json
-import re
 import select
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -21,9 +20,6 @@ DEPTH_MAX: Final = 32
 
 BLOCK: Final = 48 * 1024
 """The most bytes that are read at once: about as many events as one append takes."""
-
-TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|[\[\]{}]|,', re.DOTALL)
-"""A string (unended, when its group is empty), a bracket, or a comma."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 _decode: Final = json.JSONDecoder().raw_decode
@@ -141,13 +137,15 @@ def decode(raw: bytes) -> Any:
 
 def decode_large(raw: bytes) -> Any:
     """The value of JSON in UTF-8, however long. Raises Refused (rule "json")."""
-    if raw.count(b"{") + raw.count(b"[") > DEPTH_MAX and _depth(raw) > DEPTH_MAX:
-        raise _no_json(f"it nests deeper than {DEPTH_MAX}")
     try:
         text = raw.decode().strip()
         value, end = _decode(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise _no_json(f"it nests deeper than {DEPTH_MAX}") from None
+    except ValueError as error:
         raise _no_json(str(error)) from error
+    if _is_deep(value):
+        raise _no_json(f"it nests deeper than {DEPTH_MAX}")
     if end != len(text):
         raise _no_json(f"more follows after character {end}")
     return value
@@ -162,12 +160,12 @@ def _no_json(reason: str) -> Refused:
     return Refused(loc="", rule="json", detail=f"The line is not JSON: {reason}.")
 
 
-def _depth(raw: bytes) -> int:
-    depth = deepest = 0
-    for found in TOKEN.finditer(raw):
-        if found[0] in (b"{", b"["):
-            depth += 1
-            deepest = max(deepest, depth)
-        elif found[0] in (b"}", b"]"):
-            depth -= 1
-    return deepest
+def _is_deep(value: Any) -> bool:
+    """Whether arrays and objects nest deeper than `DEPTH_MAX`."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(DEPTH_MAX):
+        if not level:
+            return False
+        insides = [inner.values() if isinstance(inner, dict) else inner for inner in level]
+        level = [each for inside in insides for each in inside if isinstance(each, (dict, list))]
+    return bool(level)

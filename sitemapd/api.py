@@ -9,8 +9,7 @@ from typing import Any
 from producers.http import Api, ApiSite, Caps, Gate, Token
 from producers.http.access import digest_of
 from producers.http.hooks import Webhook
-from producers.http.mapping import Rule, Template
-from producers.http.pointer import pointer
+from producers.http.mapping import Rule, Template, pointer
 from producers.http.signature import BASE64, HEX, Signature
 from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.once import Bounds
@@ -53,7 +52,8 @@ def push_api(parts: Parts) -> Api:
         for name, settings in parts.settings.sites.items()
     }
     status = partial(_status, parts)
-    caps = Caps(body=parts.settings.push_max_body, sync=parts.settings.push_max_sync)
+    settings = parts.settings
+    caps = Caps(body=settings.push_max_body, array=settings.push_max_array, sync=settings.push_max_sync)
     return Api(sites, gate=Gate(known), status=status, caps=caps)
 
 

@@ -184,6 +184,8 @@ class Settings(BaseModel):
     """Start although Redis may evict keys or keeps no append-only file: changes can then be lost."""
     push_max_body: int = Field(64 * 1024 * 1024, ge=1024, le=16 * 1024**3)
     """The most bytes of one request with events, after decompression."""
+    push_max_array: int = Field(8 * 1024 * 1024, ge=1024, le=64 * 1024 * 1024)
+    """The most bytes of one request with events in JSON, which is held whole; NDJSON is not."""
     push_max_sync: int = Field(1024 * 1024 * 1024, ge=1024, le=64 * 1024**3)
     """The most bytes of one list of a whole source."""
     trusted_proxies: frozenset[str] = frozenset()

@@ -30,6 +30,8 @@ class Caps:
 
     body: int = 64 * 1024 * 1024
     """Of `POST …/events`."""
+    array: int = 8 * 1024 * 1024
+    """Of one in JSON, which is held whole."""
     sync: int = 1024 * 1024 * 1024
     """Of `PUT …/sources/…`."""
     webhook: int = 8 * 1024 * 1024
@@ -118,6 +120,8 @@ class Body:
                 if each is not None:
                     each(piece)
             return bytes(held)
+        if (self._length or 0) > cap:
+            raise _too_large(cap)
         begin, text = asyncio.get_running_loop().time(), b""
         while not self.finished:
             text += await self._next(begin, cap)

@@ -11,12 +11,11 @@ from starlette.requests import Request
 
 from producers.http.access import Token
 from producers.http.answer import JSON, PROBLEM, Answer
-from producers.http.batch import Speaker, batches
 from producers.http.body import Body, Caps
 from producers.http.intake import Intake
 from producers.http.problem import Problem
-from producers.http.splitter import splitter
-from producers.http.taking import Taking
+from producers.http.splitter import JsonSplitter, Splitter, splitter
+from producers.http.taking import Speaker, Taking, batches
 from sitemap_store.errors import Refused
 from sitemap_store.once import Once
 from sitemap_store.wire import check_source
@@ -29,11 +28,12 @@ async def post_events(request: Request, body: Body, token: Token, intake: Intake
     split = splitter(request.headers.get("content-type"))
     key = request.headers.get("idempotency-key")
     taking = Taking(intake, who)
+    cap = min(caps.body, caps.array) if isinstance(split, JsonSplitter) else caps.body
     if key is None:
         if body.short:
-            await taking.take_short(body.whole(caps.body), split)
+            await taking.take_short(body.whole(cap), split)
         else:
-            await taking.take_all(batches(body.pieces(caps.body), split))
+            await taking.take_all(batches(_pieces(body, cap, split), split))
         return taking.outcome.answer()
 
     print_ = hashlib.blake2b(request.url.query.encode(), digest_size=8)
@@ -43,7 +43,7 @@ async def post_events(request: Request, body: Body, token: Token, intake: Intake
     if taken.state == "busy":
         detail = "A request with this Idempotency-Key is under way."
         raise Problem(409, "idempotency-key", detail, headers={"Retry-After": "1"})
-    pieces = _printed(body.pieces(caps.body), print_)
+    pieces = _printed(_pieces(body, cap, split), print_)
     if taken.state == "done":
         async for _ in pieces:
             pass
@@ -75,6 +75,15 @@ def speaks_for(token: Token, source: str | None) -> str | None:
     if not token.may(source):
         raise Problem(403, "scope", f"The token may not speak for the source {source}.")
     return source
+
+
+async def _pieces(body: Body, cap: int, split: Splitter) -> AsyncIterator[bytes]:
+    """What a splitter is fed with: of a body in JSON all at once, as the memory for that has a bound."""
+    if isinstance(split, JsonSplitter):
+        yield await body.whole(cap)
+    else:
+        async for piece in body.pieces(cap):
+            yield piece
 
 
 async def _printed(pieces: AsyncIterator[bytes], print_: hashlib.blake2b) -> AsyncIterator[bytes]:

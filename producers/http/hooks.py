@@ -13,7 +13,6 @@ from starlette.requests import Request
 
 from producers.http.access import LOCAL, Gate, Token
 from producers.http.answer import Answer
-from producers.http.batch import Checked, Speaker, scoped
 from producers.http.body import Body, Caps
 from producers.http.events import speaks_for
 from producers.http.intake import Intake
@@ -22,7 +21,7 @@ from producers.http.mapping import EVENTS_MAX, Rule, items
 from producers.http.problem import Problem
 from producers.http.signature import Signature
 from producers.http.splitter import JSON, splitter
-from producers.http.taking import Taking
+from producers.http.taking import Checked, Speaker, Taking, scoped
 from producers.ndjson import decode_large
 from sitemap_store.errors import Refused
 from sitemap_store.events import Event

@@ -3,22 +3,60 @@
 A rule looks at the payload (`when`), picks what it is about (`each`, `match`) and fills templates::
 
     each = "/commits/*/added/*"        match = "content/(.+)[.]md"
-    op = "add"                         loc = "/{1}/"
+    op = "add"                         loc = "/{1:path}/"
 
-In a template `{/a/b}` is a JSON Pointer into the payload, `{.}` and `{./a}` into what `each` picked, `{1}` a
-group of `match`. What one element gives comes before what the next one does, whatever the order of the rules.
+In a template `{/a/b}` is a JSON Pointer (RFC 6901) into the payload, `{.}` and `{./a}` into what `each`
+picked, `{1}` a group of `match`. A value is one segment of the URL's path, unless `:path` stands behind.
+What one element gives comes before what the next one does, whatever the order of the rules.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urljoin
 
-from producers.http.pointer import MISSING, Pointer, each, follow, pointer
 from sitemap_store.errors import Refused
+
+MISSING: Final = object()
+Pointer = tuple[str, ...]
+
+
+def pointer(text: str) -> Pointer:
+    """Read a pointer; "" is the whole. Raises ValueError."""
+    if text and not text.startswith("/"):
+        raise ValueError(f"{text!r} is no JSON Pointer: it begins with /")
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
+
+
+def follow(value: Any, path: Pointer) -> Any:
+    """What a pointer leads to; MISSING when there is nothing."""
+    for part in path:
+        if isinstance(value, dict):
+            value = value.get(part, MISSING)
+        elif isinstance(value, list) and part.isdecimal() and part.isascii() and len(part) < 10:
+            value = value[int(part)] if int(part) < len(value) else MISSING
+        else:
+            return MISSING
+    return value
+
+
+def each(value: Any, path: Pointer) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Everything that a pointer with `*` leads to, with the places in the arrays on the way."""
+    if "*" not in path:
+        found = follow(value, path)
+        if found is not MISSING:
+            yield (), found
+        return
+    star = path.index("*")
+    array = follow(value, path[:star])
+    if isinstance(array, list):
+        for place, element in enumerate(array):
+            for places, found in each(element, path[star + 1 :]):
+                yield (place, *places), found
+
 
 EVENTS_MAX: Final = 10_000
 """Events of one webhook."""

@@ -67,13 +67,15 @@ def document() -> dict[str, Any]:
                 ),
                 "Problem": _object(
                     {
+                        "title": {"type": "string"},
+                        "status": {"type": "integer"},
                         "rule": _RULE,
                         "detail": {"type": "string"},
                         **_outcome(),
                         "listed": {"type": "integer"},
                         "deletes": {"type": "integer"},
                     },
-                    required=["rule", "detail"],
+                    required=["title", "status", "rule", "detail"],
                 ),
                 "Entry": _entry(),
             },
@@ -108,8 +110,7 @@ def _events() -> dict[str, Any]:
         },
         "responses": {
             "202": _answer("Stored; `refused` lists what was not.", "Outcome"),
-            "422": _answer("Every event was refused, or the Idempotency-Key was used for another body.", None)
-            | {"content": {JSON: {"schema": {"anyOf": [_ref("Outcome"), _ref("Problem")]}}}},
+            "422": _problem("Every event was refused, or the Idempotency-Key was used for another body."),
             **_problems(400, 401, 403, 404, 408, 409, 413, 415, 429, 503),
         },
     }
@@ -145,7 +146,7 @@ def _webhook() -> dict[str, Any]:
         "requestBody": {"required": True, "content": {JSON: {"schema": {}}}},
         "responses": {
             "202": _answer("Stored; nothing to do counts as that too.", "Outcome"),
-            "422": _answer("Every event was refused.", "Outcome"),
+            "422": _problem("Every event was refused."),
             **_problems(400, 401, 403, 404, 408, 413, 415, 429, 503),
         },
     }
@@ -160,7 +161,7 @@ def _url() -> dict[str, Any]:
         "parameters": [loc | {"required": True}],
         "responses": {
             "200": _answer("It is listed.", "Entry"),
-            "422": _answer("It is no URL of the site.", "Problem"),
+            "422": _problem("It is no URL of the site."),
             **_problems(400, 401, 403, 404, 503),
         },
     }
@@ -244,16 +245,23 @@ _PROBLEMS: Final = {
     403: "The token may not do that, or there are no tokens and the request is not from this machine.",
     404: "There is no such thing.",
     408: "The body came too slowly.",
-    409: "Another request is at it, or a sync would delete too much.",
+    409: "Another request is at it, a sync would delete too much, or the source has another owner.",
     413: "Over a cap on size; what came before it may be accepted.",
     415: "Another Content-Type, charset or Content-Encoding.",
-    429: "Too much waits to be published. Retry-After says when to come again.",
+    429: "Too much waits to be published, or is on its way. Retry-After says when to come again.",
     503: "Redis is away. Retry-After says when to come again.",
 }
 
 
 def _problems(*statuses: int) -> dict[str, Any]:
-    return {str(status): _answer(_PROBLEMS[status], "Problem") for status in statuses}
+    return {str(status): _problem(_PROBLEMS[status]) for status in statuses}
+
+
+def _problem(description: str) -> dict[str, Any]:
+    return {
+        "description": description,
+        "content": {"application/problem+json": {"schema": _ref("Problem")}},
+    }
 
 
 def _answer(description: str, schema: str | None) -> dict[str, Any]:

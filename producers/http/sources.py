@@ -13,13 +13,13 @@ from starlette.requests import Request
 
 from producers.http.access import Token
 from producers.http.answer import Answer, answer
-from producers.http.batch import batches
 from producers.http.body import Body, Caps
 from producers.http.events import speaks_for
 from producers.http.intake import Intake
 from producers.http.outcome import Outcome
 from producers.http.problem import Problem
 from producers.http.splitter import NDJSON, Batch, splitter
+from producers.http.taking import batches
 from producers.sync import Desired, TooManyDeletes
 from sitemap_store.errors import Refused
 from sitemap_store.events import Event

@@ -54,6 +54,7 @@ def _look(parts: Parts, web_user: str | None) -> Iterator[Finding]:
     yield _try("watch", lambda: f"{sum(map(len, parts.sources.values()))} directories are set")
     if any(parts.databases.values()):
         yield _try("databases", lambda: _databases(parts))
+    yield _access(parts)
     redis = _try("redis", lambda: "; ".join(check_redis(parts)) or "keeps what it is told")
     yield redis
     for name in parts.sites:
@@ -63,6 +64,23 @@ def _look(parts: Parts, web_user: str | None) -> Iterator[Finding]:
             yield _try(f"state of {name}", partial(_state, parts, name))
             yield _workers(parts, name)
             yield from _aside(parts, name)
+
+
+def _access(parts: Parts) -> Finding:
+    """Whether whoever comes through a proxy needs a token."""
+    without = [name for name, site in parts.settings.sites.items() if not site.tokens]
+    if not without:
+        return Finding("tokens", True, "every site has one")
+    sites = ", ".join(without)
+    if parts.settings.trusted_proxies:
+        detail = (
+            f"{sites}: there is a proxy in front and no token, so nobody can push or see the page through it"
+        )
+        return Finding("tokens", False, f"{detail}: make one with `sitemapd token`")
+    detail = (
+        f"{sites}: none, so this machine alone may push; behind a proxy make one, and set trusted_proxies"
+    )
+    return Finding("tokens", True, detail)
 
 
 def _try(what: str, look: Callable[[], str]) -> Finding:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Iterator
 
 import httpx
@@ -116,3 +118,23 @@ def test_other_types_are_no_json(world: HttpWorld) -> None:
         "v1/sites/shop/webhooks/cms", content=b"{}", headers={"Content-Type": "application/x-ndjson"}
     )
     assert lines.status_code == 415
+
+
+def test_an_array_has_a_cap_and_lines_have_none(redis_url: str) -> None:
+    """An array over its cap is 413 and stores nothing, gzip and chunks too; the same as NDJSON is taken."""
+    world = HttpWorld(redis_url, caps=Caps(array=100_000))
+    try:
+        events = [add(f"p{n}") for n in range(2500)]
+        text = json.dumps(events).encode()
+        packed = {"Content-Encoding": "gzip"}
+        for answer in (
+            world.post(text, "application/json"),
+            world.post(iter([text]), "application/json"),
+            world.post(gzip.compress(text), "application/json", **packed),
+        ):
+            assert (answer.status_code, problem(answer)) == (413, "too-large")
+        assert world.locs() == set()
+        assert world.post(events[:1000]).json()["accepted"] == 1000
+        assert world.post(ndjson(*events)).json()["accepted"] == 2500
+    finally:
+        world.close()

@@ -10,8 +10,7 @@ import pytest
 
 from producers.http import keyed
 from producers.http.hooks import Webhook
-from producers.http.mapping import Rule, Template
-from producers.http.pointer import pointer
+from producers.http.mapping import Rule, Template, pointer
 from tests.integration.http_world import HttpWorld, token
 from tests.world import BASE
 

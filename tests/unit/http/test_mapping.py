@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.http.hooks import Webhook
-from producers.http.mapping import EVENTS_MAX, Rule, Template, items
-from producers.http.pointer import MISSING, each, follow, pointer
+from producers.http.mapping import EVENTS_MAX, MISSING, Rule, Template, each, follow, items, pointer
 from sitemap_store.errors import Refused
 from sitemapd.api import push_api
 from sitemapd.build import build

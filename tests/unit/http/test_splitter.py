@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.http.document import EVENTS, JsonSplitter
-from producers.http.lines import BLOCK, LINES, NdjsonSplitter
 from producers.http.problem import Problem
-from producers.http.splitter import Splitter, splitter
+from producers.http.splitter import BLOCK, LINES, JsonSplitter, NdjsonSplitter, Splitter, splitter
 from producers.ndjson import DEPTH_MAX, LINE_MAX, decode
 from sitemap_store.errors import Refused
 
@@ -123,15 +121,16 @@ def test_long_bodies_come_in_batches_as_they_are_read() -> None:
         assert all(len(batch) < 2 * BLOCK and len(batch.read().items) <= LINES for batch in batches)
         read = [batch.read() for batch in [*batches, *splitting.end()]]
         assert [number for each in read for number in each.numbers] == list(range(1, lines + 1))
-    array = JsonSplitter()
-    assert [len(batch.read().items) for batch in array.feed(b"[" + b"7," * 5000)] == [EVENTS, EVENTS]
 
 
-def test_too_long_element_is_a_problem() -> None:
-    """An element over the cap ends the array's reading at once."""
-    with pytest.raises(Problem) as caught:
-        split(JsonSplitter, [b'["', *[b"x" * 65536] * 40])
-    assert caught.value.status == 413
+def test_too_long_element_is_refused_alone() -> None:
+    """An event that is longer than a line may be is refused, and the others of its array are not."""
+    long = {"op": "add", "ext": {"images": ["x" * (2 * LINE_MAX)]}}
+    assert split(JsonSplitter, [json.dumps([1, long, {"ext": {}}]).encode()]) == [
+        (1, 1),
+        (2, "too-large"),
+        (3, {"ext": {}}),
+    ]
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
