@@ -35,6 +35,9 @@ class FolderReader:
     def __init__(self, output: Path) -> None:
         self._output = output
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def indexes(self) -> list[str]:
         """The index files that are there."""
         return [file.name for file in index_files(self._output)]
@@ -56,6 +59,10 @@ class HttpReader:
     def __init__(self, world: World) -> None:
         self._world = world
         self._client = httpx.Client(timeout=10)
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._client.close()
 
     def indexes(self) -> list[str]:
         """The index files that robots.txt names."""
@@ -152,6 +159,8 @@ class Crawler:
         """End the thread."""
         self._over.set()
         self._thread.join(30)
+        for _, reader, _ in self._readers:
+            reader.close()
 
     def _run(self) -> None:
         try:

@@ -55,10 +55,20 @@ class Producer(ABC, Generic[Batch]):
         """When batches were accepted, by the monotonic clock."""
         self.hurry = threading.Event()
         """Set when the rest is to be sent without pauses."""
+        self.client: httpx.Client | None = None
         self.over = threading.Event()
         """Set when nothing more is to be sent."""
         self._recent: deque[Batch] = deque(maxlen=12)
         self._thread: threading.Thread | None = None
+
+    def close(self) -> None:
+        """Send nothing more, and let the connections go."""
+        self.over.set()
+        self.hurry.set()
+        if self._thread is not None:
+            self._thread.join(30)
+        if self.client is not None:
+            self.client.close()
 
     @abstractmethod
     def send(self, batch: Batch) -> None:
@@ -127,7 +137,7 @@ class OverHttp(Pushing):
 
     def __init__(self, world: World, keys: bool) -> None:
         super().__init__(world)
-        self._client = httpx.Client(timeout=10)
+        self._client = self.client = httpx.Client(timeout=10)
         self._keys = keys
         self._refused = 0
 
@@ -165,7 +175,7 @@ class Stranger(Producer[tuple[list[bytes], list[int]]]):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._client = httpx.Client(timeout=20)
+        self._client = self.client = httpx.Client(timeout=20)
         self._turn = 0
         self.good: set[str] = set()
         """What must be listed of it."""

@@ -189,8 +189,10 @@ class Life:
         """End everything; what was wrong with that."""
         for producer in self.producers:
             producer.over.set()
-            producer.hurry.set()
+        for producer in self.producers:
+            producer.close()
         self.crawler.close()
+        self._http.close()
         return self.world.close()
 
 
