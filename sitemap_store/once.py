@@ -1,7 +1,8 @@
 """Idempotency keys: a request that is sent again is answered as the first time, for a day.
 
-1. A key is taken before anything is appended and gets the answer when all of it is. What was cut off in
-   between may be sent again with the same key.
+1. A key is taken before anything is appended and gets the answer when all of it is. The request that holds
+   it renews the hold while it goes on, so what was cut off in between, by a crash or with Redis away, may
+   be sent again with the same key soon after.
 2. Then its events are appended once more. They count as having happened when the key was first seen, so
    they can't undo what others said of their URLs meanwhile.
 3. A site remembers so many keys, and so many bytes of them (`Bounds`). The oldest are forgotten first: a
@@ -15,8 +16,10 @@ from typing import Final, Literal, NamedTuple
 
 from sitemap_store.store import Store
 
-HOLD_MS: Final = 120_000
+HOLD_MS: Final = 10_000
 """How long a request that was cut off without a word keeps its key."""
+RENEW_S: Final = 3.0
+"""How often a request that goes on renews its hold."""
 KEPT_MS: Final = 24 * 3600 * 1000
 
 
@@ -60,6 +63,10 @@ class Once:
                 return Taken("busy")
             case _:
                 return Taken("new" if state == b"new" else "again", first=int(found))
+
+    def renew(self, first: int) -> None:
+        """Hold the key for longer; nothing once it has its answer."""
+        self._partition.once(self._digest, KEPT_MS, *self._bounds, f"+{first}", HOLD_MS)
 
     def done(self, answer: bytes) -> None:
         """Keep the answer for whoever sends the same again."""

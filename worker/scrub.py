@@ -299,18 +299,17 @@ class Scrubber:
         return {section for part in self._store.partitions for section in part.sections()}
 
     def _report(self, found: Findings) -> None:
-        for files, what in (
-            (found.gone, "were missing at the output and are put back"),
-            (found.altered, "did not hold what was published and are replaced"),
-            (found.strange, "are in our names, and no shard has them"),
+        for files, said in (
+            (found.gone, "Missing at the output, and put back"),
+            (found.altered, "Not what was published, and replaced"),
+            (found.strange, "In our names at the output, and of no shard"),
         ):
             if files:
                 log.warning(
-                    "%d files %s: %s%s",
-                    len(files),
-                    what,
+                    "%s: %s%s",
+                    said,
                     ", ".join(files[:NAMED]),
-                    " …" if len(files) > NAMED else "",
+                    f" and {len(files) - NAMED} more" if len(files) > NAMED else "",
                     extra={"action": "output_differs", "site": self._store.site.name},
                 )
 

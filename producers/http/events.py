@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import zlib
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from functools import partial
 
 from starlette.requests import Request
@@ -17,7 +19,7 @@ from producers.http.problem import Problem
 from producers.http.splitter import JsonSplitter, Splitter, splitter
 from producers.http.taking import Speaker, Taking, batches
 from sitemap_store.errors import Refused
-from sitemap_store.once import Once
+from sitemap_store.once import RENEW_S, Once
 from sitemap_store.wire import check_source
 
 
@@ -50,16 +52,27 @@ async def post_events(request: Request, body: Body, token: Token, intake: Intake
         return _again(taken.answer, print_.hexdigest())
     if taken.state == "again":
         taking.who = who._replace(since=taken.first)
+    holding = asyncio.ensure_future(_hold(intake, once, taken.first))
     try:
         await taking.take_all(batches(pieces, split))
     except Problem:
         intake.run_later(partial(once.release, taken.first))
         raise
+    finally:
+        holding.cancel()
     outcome = taking.outcome
     done = outcome.answer()
     kept = b"%d %s " % (done.status, print_.hexdigest().encode()) + zlib.compress(done.text)
     await intake.run(partial(once.done, kept))
     return done
+
+
+async def _hold(intake: Intake, once: Once, first: int) -> None:
+    """Hold a request's idempotency key for as long as this runs."""
+    while True:
+        await asyncio.sleep(RENEW_S)
+        with suppress(Problem):  # Redis is away: the request itself says so
+            await intake.run(partial(once.renew, first))
 
 
 def speaks_for(token: Token, source: str | None) -> str | None:

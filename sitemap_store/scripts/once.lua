@@ -1,7 +1,8 @@
 -- Takes an idempotency key for one request, or says what became of the one that had it; or keeps what did.
 -- Only so many keys, and so many bytes, are remembered: the oldest go first.
 -- ARGV: 1 now, 2 the key's digest, 3 how long it is remembered (ms), 4 the most keys, 5 the most bytes,
---       6 the value to keep, or "" to take the key, 7 how long a request may hold it (ms)
+--       6 the value to keep, "" to take the key, or "+<first>" to hold it for longer, 7 how long a request may
+--       hold it (ms)
 -- The value is "p <first> <until>" while a request is under way or was cut off, and "d<answer>" afterwards.
 -- Returns {"new" or "again", first}, {"busy", until}, {"done", answer}; or {"kept", bytes of all}.
 local COST = 225 -- bytes that Redis needs for a key beside its value
@@ -32,8 +33,13 @@ local function put(value)
 end
 
 forget(redis.call('ZRANGEBYSCORE', ages, '-inf', now - life, 'LIMIT', 0, 100))
-if ARGV[6] ~= '' then return {'kept', put(ARGV[6])} end
 local held, first = redis.call('HGET', values, digest), now
+local renewed = string.match(ARGV[6], '^%+(%d+)$')
+if renewed then
+  if not held or sub(held, 1, 1) ~= 'p' then return {'kept', 0} end
+  return {'kept', put(format('p %d %d', tonumber(renewed), now + tonumber(ARGV[7])))}
+end
+if ARGV[6] ~= '' then return {'kept', put(ARGV[6])} end
 if held then
   local begun, till = string.match(held, '^p (%d+) (%d+)$')
   if not begun then return {'done', string.sub(held, 2)} end

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sitemap_store.once import KEPT_MS, Bounds, Once
+from sitemap_store.once import HOLD_MS, KEPT_MS, Bounds, Once
 from sitemap_store.site import Site
 from tests.world import World, make_site
 
@@ -48,3 +48,27 @@ def test_a_lower_bound_holds_soon_and_a_day_is_the_longest(make_world: MakeWorld
     world.now += 2
     states(world, range(400, 403), Bounds())
     assert world.client.hlen(f"{prefix}:once") == 4
+
+
+def test_a_request_that_was_cut_off_keeps_its_key_for_seconds(make_world: MakeWorld) -> None:
+    """Renewed while it goes on; when it falls silent, the same key may be sent again soon."""
+    world = make_world(make_site())
+    once, other = Once(world.store, "key"), Once(world.store, "key")
+    taken = once.take()
+    for _ in range(5):
+        world.now += HOLD_MS - 1
+        assert other.take().state == "busy"
+        once.renew(taken.first)
+    world.now += HOLD_MS
+    again = other.take()
+    assert (again.state, again.first) == ("again", taken.first)
+    other.done(b"answer")
+    once.renew(taken.first)
+    assert once.take().answer == b"answer", "a renewal that comes late took the answer away"
+
+
+def test_a_key_that_is_unknown_is_not_renewed(make_world: MakeWorld) -> None:
+    """Redis came back without it: the next request takes it as new."""
+    world = make_world(make_site())
+    Once(world.store, "key").renew(7)
+    assert Once(world.store, "key").take().state == "new"
