@@ -224,16 +224,16 @@ def test_client_waits_out_a_restart(place: Place, redis_url: str) -> None:
     place.worker()
     server = place.service("serve", "--port", "0")
     base = address(server)
-    app = Publisher(base, "main", timeout=0.3)
+    app = Publisher(base, "main", timeout=2.0)
     app.add(BASE + "a")
-    app.flush(20)
+    app.flush(60)
     assert server.stop() == 0
     app.delete(BASE + "a")
     app.add(BASE + "b")
     with pytest.raises(Unavailable):
         app.flush()
     place.service("serve", "--port", str(urlsplit(base).port)).says("Serving at ")
-    app.close(30)
+    app.close(60)
     place.wait()
     assert published(place.output) == {"b"}
 

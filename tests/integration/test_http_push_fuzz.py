@@ -32,7 +32,7 @@ MIB = 1024 * 1024
 HEAD = "POST /v1/sites/shop/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
 LAST = "Connection: close\r\n"
 """Of a request after which a server has no reason to wait for another."""
-QUICK = Caps(wait=0.5, grace=1.0, pace=1_000_000, body=8 * MIB, sync=8 * MIB)
+QUICK = Caps(wait=1.5, grace=2.0, pace=1_000_000, body=8 * MIB, sync=8 * MIB)
 
 
 @pytest.fixture(scope="module")
