@@ -252,6 +252,23 @@ class SQLite(Dialect):
                 return
             if monotonic() - self._seen > LOOK_ANYWAY_S:
                 return
+            self._empty_wal()
+
+    def _empty_wal(self) -> None:
+        """Leave nothing in the write-ahead log while nobody writes.
+
+        It stays as long as this connection does, also when the application has closed all of its own to put
+        another file in this one's place: that file would then be read with the pages of the old one.
+        """
+        try:
+            if os.stat(f"{self.source.file}-wal").st_size == 0:
+                return
+        except OSError:
+            return
+        self.run("PRAGMA busy_timeout = 0")  # so that nobody waits for it: the next try is soon
+        with suppress(sqlite3.OperationalError):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self.run(f"PRAGMA busy_timeout = {round(BUSY_S * 1000)}")
 
     def _look(self) -> None:
         self._version = self.run("PRAGMA data_version")[0][0]
