@@ -235,10 +235,13 @@ def test_feeds_have_a_bound(world: World) -> None:
 
 
 def test_redis_is_not_needed_for_bad_paths(web: Web, world: World) -> None:
-    """A 404 costs no look at Redis."""
+    """A 404 costs no look at Redis; a few tries, as what an earlier test left may still be asking it."""
     client: redis.Redis = world.client
-    before = client.info("stats")["total_commands_processed"]
-    for n in range(20):
-        web.ask(f"/nothing-{n}.php")
-    after = client.info("stats")["total_commands_processed"]
-    assert after - before <= 1
+
+    def asked() -> int:
+        before = client.info("stats")["total_commands_processed"]
+        for n in range(20):
+            web.ask(f"/nothing-{n}.php")
+        return int(client.info("stats")["total_commands_processed"]) - int(before)
+
+    assert min(asked() for _ in range(5)) <= 1
