@@ -9,10 +9,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from sitemap_store.claims import Wake
 from sitemap_store.errors import Refused, Unavailable
 from sitemap_store.events import Adds, Event
 from sitemap_store.prepare import Prepared, prepare_adds
-from sitemap_store.state import Wake
 from sitemap_store.store import Store
 from sitemap_store.stream import AppendStream
 from sitemap_store.wake import Waker

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import redis
 
+from sitemap_store.claims import Wake
 from sitemap_store.connection import translated
 from sitemap_store.entries import Entry, digest
 from sitemap_store.errors import Refused
@@ -16,7 +17,7 @@ from sitemap_store.fold import fold_elements
 from sitemap_store.prepare import Prepared, prepare
 from sitemap_store.site import Site, index_file
 from sitemap_store.snapshot import Snapshot, decode
-from sitemap_store.state import REJECTED_MAX, Clock, Partition, Wake, server_clock
+from sitemap_store.state import REJECTED_MAX, Clock, Partition, server_clock
 from sitemap_store.stream import AppendStream, Place
 
 

@@ -13,8 +13,8 @@ import redis
 from rq import Queue
 from rq.serializers import JSONSerializer
 
+from sitemap_store.claims import Wake
 from sitemap_store.connection import translated
-from sitemap_store.state import Wake
 from sitemap_store.wire import PUBLISH_INDEX, QUEUE, REWRITE_SHARDS
 
 JOB_TIMEOUT_S = 120

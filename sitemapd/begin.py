@@ -12,9 +12,10 @@ from sitemap_store.errors import BadSetting, RedisRefuses
 from sitemap_store.guard import Verdict, judge
 from sitemap_store.output import Folder, NotOurs
 from sitemap_store.store import Store
-from sitemapd.build import Parts, check_redis
+from sitemapd.build import Parts
+from sitemapd.redis_settings import check_redis
 from sitemapd.turn import turn
-from worker.scrub import SEEN_MS, living
+from worker.processes import SEEN_MS, living
 
 log = logging.getLogger(__name__)
 

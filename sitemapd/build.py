@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from producers.sink import EventSink
-from sitemap_store.connection import TIMEOUT_S, connect, shown, translated
-from sitemap_store.errors import BadSetting, RedisRefuses, Refused, Unavailable
+from sitemap_store.connection import TIMEOUT_S, connect, shown
+from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.output import Folder
 from sitemap_store.protocol import CURRENT, STRICT
 from sitemap_store.render import Style
@@ -30,7 +30,7 @@ from sitemapd.embedded import socket_of
 from sitemapd.settings import SectionSettings, Settings, SiteSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from producers.database.source import DatabaseSource
     from producers.filesystem.source import FilesystemSource
@@ -251,7 +251,7 @@ def _connect(url: str, setting: str, timeout: float) -> redis.Redis:
         ) from None
 
 
-def _masked(url: str) -> str:
+def masked(url: str) -> str:
     """A Redis address for messages, without its password wherever redis-py may take that from."""
     try:
         return re.sub(r"(?<=password=)[^&]*", "***", shown(url))
@@ -261,74 +261,4 @@ def _masked(url: str) -> str:
 
 def _unreadable(url: str) -> str:
     """An address that redis-py can't read, without whatever may have been meant as a password."""
-    return re.sub(r"(?<=://).*@", "***@", _masked(url))
-
-
-def check_redis(parts: Parts) -> list[str]:
-    """See that Redis answers and keeps what it is told; warnings in sentences.
-
-    Raises BadSetting when it can't be reached, or may lose changes and that is not allowed; RedisRefuses when
-    it answers that it can't take commands for now.
-    """
-    client, address = parts.client, _masked(parts.redis_url)
-    try:
-        with translated():
-            client.ping()
-        with translated("the queue's Redis"):
-            parts.queue_client.ping()
-        with translated():
-            info = _allowed(client.info)
-            policy = _allowed(lambda: client.config_get("maxmemory-policy").get("maxmemory-policy"))
-            append_only = _allowed(lambda: client.config_get("appendonly").get("appendonly"))
-    except RedisRefuses:
-        raise
-    except Unavailable as error:
-        raise BadSetting(
-            setting="redis_url",
-            detail=f"{address} {error.detail}.",
-            hint="Start it, or correct the address.",
-        ) from error
-    except redis.RedisError as error:
-        raise BadSetting(setting="redis_url", detail=f"{address} refuses ({error}).") from error
-    number = str((info or {}).get("redis_version", "6.2"))
-    if tuple(int(part) for part in number.split(".")[:2]) < (6, 2):
-        raise BadSetting(setting="redis_url", detail=f"{address} is version {number}; 6.2 is needed.")
-    # INFO tells of both too, where CONFIG is not allowed.
-    if info is not None:
-        policy = policy or info.get("maxmemory_policy")
-        append_only = append_only or {0: "no", 1: "yes"}.get(info.get("aof_enabled", -1))
-    wrong = []
-    if policy not in (None, "noeviction"):
-        wrong.append(f"maxmemory-policy is {policy}: set it to noeviction, or keys get lost")
-    if append_only not in (None, "yes"):
-        wrong.append("appendonly is no: set it to yes, or a restart loses changes")
-    if wrong and not parts.settings.allow_volatile_redis:
-        raise BadSetting(
-            setting="redis_url",
-            detail=f"the Redis at {address} may lose changes: {'; '.join(wrong)}.",
-            hint="Or accept the loss with allow_volatile_redis = true.",
-        )
-    checks = {
-        "its version is 6.2 or newer": info,
-        "maxmemory-policy is noeviction": policy,
-        "appendonly is yes": append_only,
-    }
-    unseen = [what for what, found in checks.items() if found is None]
-    if unseen:
-        wrong.append(
-            f"the Redis at {address} does not let its user ask for everything, so these could not be "
-            f"checked: {'; '.join(unseen)}"
-        )
-    return wrong
-
-
-def _allowed(ask: Callable[[], Any]) -> Any:
-    """What Redis answers; None where this user may not ask, or the server does not know the command."""
-    try:
-        return ask()
-    except redis.exceptions.NoPermissionError:
-        return None
-    except redis.ResponseError as error:
-        if "unknown command" in str(error):
-            return None
-        raise
+    return re.sub(r"(?<=://).*@", "***@", masked(url))

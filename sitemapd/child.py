@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from producers.sink import EventSink
+from sitemap_store.claims import Wake
 from sitemap_store.errors import SitemapdError, Unavailable
-from sitemap_store.state import Partition, Wake
+from sitemap_store.state import Partition
 from sitemap_store.wire import check_source
 from sitemapd.begin import Configs
 from sitemapd.build import Parts, build

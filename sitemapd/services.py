@@ -6,6 +6,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from types import FrameType
 
@@ -21,7 +22,8 @@ from sitemapd.begin import Configs
 from sitemapd.build import Parts
 from sitemapd.child import command, spec
 from worker.keeper import Beat, Keeper
-from worker.scrub import Scrubber, ScrubThreads, process_name
+from worker.processes import process_name
+from worker.scrub import Scrubber
 from worker.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -168,3 +170,26 @@ def health(
     waits += [f"watch {watcher.source.name}" for watcher in watching if not watcher.ready.is_set()]
     waits += [f"relay {relay.source.name}" for relay in relaying if not relay.ready.is_set()]
     return not waits, {"waiting_for": waits}
+
+
+class ScrubThreads:
+    """A thread for each site's scrubber."""
+
+    def __init__(self, scrubbers: Sequence[Scrubber]) -> None:
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=scrubber.run, args=(self._stop,), name="scrub", daemon=True)
+            for scrubber in scrubbers
+        ]
+
+    def start(self) -> None:
+        """Start them."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Ask them to end, and wait a little for it."""
+        self._stop.set()
+        for thread in self._threads:
+            with suppress(RuntimeError):  # never started
+                thread.join(5)

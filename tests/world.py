@@ -10,12 +10,12 @@ from pathlib import Path
 
 import redis
 
+from sitemap_store.claims import Wake
 from sitemap_store.output import Folder
 from sitemap_store.protocol import STRICT, Limits
 from sitemap_store.render import Style
 from sitemap_store.sections import SectionRule, Sections
 from sitemap_store.site import Site
-from sitemap_store.state import Wake
 from sitemap_store.store import Store
 from sitemap_store.urls import UrlRules
 from worker.publish import SitePublisher

@@ -18,23 +18,22 @@ writes late. Rules:
 from __future__ import annotations
 
 import logging
-import os
-import secrets
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
+from sitemap_store.claims import Member
 from sitemap_store.errors import SitemapdError
 from sitemap_store.output import Signature
 from sitemap_store.reader import Unreadable, plain
 from sitemap_store.render import etag_of
 from sitemap_store.site import SHARD_NAME
-from sitemap_store.state import Member, Partition
+from sitemap_store.state import Partition
 from sitemap_store.store import Store
+from worker.processes import SEEN_MS, living
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +44,6 @@ CONTENT_EVERY_S = 12 * 3600.0
 CONTENT_S = 0.05
 """CPU seconds that a look gives to the content of files that nothing speaks against."""
 STRANGE_S = 60.0
-SEEN_MS = 20_000
-"""How long a process that saw the marker counts as alive."""
 NAMED = 5
 """Files that a log line names."""
 
@@ -318,51 +315,3 @@ class Scrubber:
         if sentence and sentence != self._said:
             log.error("%s", sentence, extra={"action": "scrub_waits", "site": self._store.site.name})
         self._said = sentence
-
-
-def process_name() -> str:
-    """A name for this process among those that look at outputs: its host, its pid and a random part."""
-    return f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(3)}"
-
-
-def living(processes: Iterable[str]) -> set[str]:
-    """The processes that may still run: all but those of this host that certainly ended."""
-    return {name for name in processes if not _has_ended(name)}
-
-
-def _has_ended(process: str) -> bool:
-    host, pid, _ = process.split("/")
-    if host != socket.gethostname():
-        return False
-    if int(pid) == os.getpid():
-        return True  # an earlier process that had our pid, as in a container
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
-
-
-class ScrubThreads:
-    """A thread for each site's scrubber."""
-
-    def __init__(self, scrubbers: Sequence[Scrubber]) -> None:
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=scrubber.run, args=(self._stop,), name="scrub", daemon=True)
-            for scrubber in scrubbers
-        ]
-
-    def start(self) -> None:
-        """Start them."""
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        """Ask them to end, and wait a little for it."""
-        self._stop.set()
-        for thread in self._threads:
-            with suppress(RuntimeError):  # never started
-                thread.join(5)

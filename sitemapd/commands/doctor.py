@@ -48,7 +48,7 @@ def doctor(context: Context, as_json: bool, web_user: str | None) -> None:
 
 
 def _look(parts: Parts, web_user: str | None) -> Iterator[Finding]:
-    from sitemapd.build import check_redis
+    from sitemapd.redis_settings import check_redis
 
     yield _packages()
     yield _try("watch", lambda: f"{sum(map(len, parts.sources.values()))} directories are set")

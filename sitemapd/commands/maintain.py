@@ -27,7 +27,8 @@ def check(context: Context, state: bool, as_json: bool) -> None:
 
     The workers do the same all the time, slowly, and put right what differs; `rebuild` does it at once.
     """
-    from worker.scrub import Scrubber, process_name
+    from worker.processes import process_name
+    from worker.scrub import Scrubber
 
     names = [context.site_name] if context.site else list(context.parts.sites)
     rows: dict[str, tuple[int, dict[str, list[str]]]] = {}

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import redis
 
+from sitemap_store.claims import Claim
 from sitemap_store.render import Style
 from sitemap_store.site import Site
 from sitemap_store.snapshot import Snapshot
-from sitemap_store.state import FAILURES, Claim
+from sitemap_store.state import FAILURES
 from tests.integration.store_world import (
     add,
     consistent,

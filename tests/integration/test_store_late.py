@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
+from sitemap_store.claims import Commit
 from sitemap_store.errors import Unavailable
 from sitemap_store.events import Event
 from sitemap_store.output import Put
 from sitemap_store.protocol import STRICT
 from sitemap_store.site import Site
 from sitemap_store.snapshot import EMPTY
-from sitemap_store.state import Commit
 from tests.integration.store_world import (
     POINTS,
     add,

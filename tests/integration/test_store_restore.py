@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from sitemap_store.claims import Wake
 from sitemap_store.entries import Entry
 from sitemap_store.errors import SitemapdError
 from sitemap_store.events import Event
 from sitemap_store.render import Style
 from sitemap_store.site import Site
-from sitemap_store.state import Partition, Wake
+from sitemap_store.state import Partition
 from sitemap_store.store import Store
 from sitemapd.restore import discard_tree, restore_tree
 from tests.integration.store_world import (
