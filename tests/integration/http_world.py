@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, Final
 
 import httpx
@@ -126,7 +126,8 @@ class HttpWorld:
     def raw(self, sent: bytes, *, end: bool = False, timeout: float = 10.0) -> bytes:
         """What the server answers to these bytes until it closes; `end`: the client closes its side first."""
         with closing(socket.create_connection(("127.0.0.1", self.port), timeout=timeout)) as connection:
-            connection.sendall(sent)
+            with suppress(BrokenPipeError, ConnectionResetError):  # it closed before it had all of it
+                connection.sendall(sent)
             if end:
                 connection.shutdown(socket.SHUT_WR)
             received = b""

@@ -62,11 +62,13 @@ def test_headers_have_16_kib_in_all(world: HttpWorld, pieces: int) -> None:
     for size, expected in ((12_000, 401), (17_000, 431), (60_000, 431)):
         head = hook("signed", *(f"X-{n}: {'x' * 100}" for n in range(size // 108)), length=0)
         with socket.create_connection(("127.0.0.1", world.port), timeout=10) as wire:
-            for n in range(pieces):
-                wire.sendall(head[n * len(head) // pieces : (n + 1) * len(head) // pieces])
             try:
+                for n in range(pieces):
+                    wire.sendall(head[n * len(head) // pieces : (n + 1) * len(head) // pieces])
                 got = wire.recv(65536)
-            except ConnectionResetError:  # the answer was overtaken by the end of the connection
+            except (BrokenPipeError, ConnectionResetError):
+                # The server had enough and closed: its answer was overtaken by the end of the connection.
+                assert expected == 431
                 continue
         assert status(got) == expected, size
 
@@ -78,7 +80,9 @@ def test_a_header_of_many_signatures_is_refused(world: HttpWorld) -> None:
         answer = world.raw(
             hook("signed", f"X-Signature: {signatures}", "Connection: close", length=2) + b"{}"
         )
-        assert status(answer) in (401, 431), count
+        # Of headers that are far too long, the answer may be overtaken by the end of the connection.
+        assert answer or count == 1450
+        assert not answer or status(answer) in (401, 431), count
 
 
 def test_a_body_without_a_token_has_a_mebibyte(world: HttpWorld) -> None:
