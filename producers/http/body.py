@@ -114,7 +114,11 @@ class Body:
         if not self.short or each is not None:
             held = bytearray()
             async for piece in self.pieces(cap):
-                self._room.take(len(piece), known=known)
+                try:
+                    self._room.take(len(piece), known=known)
+                except Problem:
+                    self.release()  # at once: others that are on their way then fit
+                    raise
                 self._held[known] += len(piece)
                 held += piece
                 if each is not None:
