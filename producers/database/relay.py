@@ -129,18 +129,23 @@ class Relay:
                 if isinstance(error, RedisUnavailable):
                     longest = REDIS_PAUSE
                 self._failed(str(error))
+            except Exception:
+                # A fault of ours must not end the relaying: the next session starts from what is stored.
+                log.exception("Relaying %s failed.", self.source.name, extra=standing.extra("source_failed"))
+                standing.due = True
+                self._failed("It failed for a reason that the log gives", state="failed")
             if standing.stopping.is_set():
                 break
             pause = min(max(pause * 2, PAUSES[0]), longest)
             standing.rest(pause)
         standing.say(state="stopped")
 
-    def _failed(self, problem: str) -> None:
+    def _failed(self, problem: str, state: str = "waiting") -> None:
         if self._standing.status["problem"] != problem:
             log.error(
                 "%s Trying again.", problem.rstrip(".") + ".", extra=self._standing.extra("relay_waits")
             )
-        self._standing.say(state="waiting", problem=problem)
+        self._standing.say(state=state, problem=problem)
 
     def _lead(self) -> None:
         standing = self._standing

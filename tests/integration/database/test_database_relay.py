@@ -13,6 +13,7 @@ from producers.database import DatabaseSource
 from producers.database.check import connect, shape_of
 from producers.database.drain import BATCH, LOOK
 from producers.database.install import uninstall
+from producers.database.session import Session
 from sitemap_store.entries import Entry
 from sitemap_store.errors import Unavailable
 from sitemap_store.events import Event
@@ -419,6 +420,30 @@ def test_a_comparison_that_is_asked_for_is_made(
     monkeypatch.setattr(world.store, "listing", asked_again)
     relay.rescan()
     until(lambda: looks == 2 and relay.health()["state"] == "relaying", relay.health)
+
+
+@pytest.mark.parametrize("step", ["reconcile", "drain"])
+def test_a_fault_of_ours_is_told_and_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: str
+) -> None:
+    """Whatever is raised, status says `failed`, the log has its traceback, and the source goes on."""
+    broken = threading.Event()
+    broken.set()
+    through = getattr(Session, step)
+
+    def fails(session: Session, **options: bool) -> object:
+        if broken.is_set():
+            raise ZeroDivisionError("a fault")
+        return through(session, **options)
+
+    monkeypatch.setattr(Session, step, fails)
+    world.insert("tea")
+    relay = world.relay(ready=False)
+    until(lambda: relay.health()["state"] == "failed", relay.health)
+    assert "ZeroDivisionError: a fault" in caplog.text
+    broken.clear()
+    world.becomes("p/tea")
+    until(lambda: relay.health()["problem"] is None, relay.health)
 
 
 def test_a_source_keeps_its_hands_off_the_others(world: World) -> None:
