@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from sitemap_store.claims import IndexClaim, Wake, listed
-from sitemap_store.errors import Refused, SitemapdError
+from sitemap_store.errors import Refused, SitemapdError, Unavailable
 from sitemap_store.output import Put
 from sitemap_store.reader import Unreadable, read_index
 from sitemap_store.render import etag_of, index, sitemap_xml
@@ -122,7 +122,9 @@ class IndexPublisher:
         seen: dict[str, str] = {}
         with suppress(Unreadable):  # torn, or not ours at all
             seen = {item.loc.rpartition("/")[2]: item.lastmod for item in read_index(published or b"")}
-        files = at.output.signatures() or {}
+        files = at.output.signatures()
+        if files is None:  # nothing is known of the files then, and nothing is wanted because of it
+            raise Unavailable(what=f"the output of site {at.site.name}", detail="its folder is gone")
         later: dict[str, int] = {}
         gone: list[str] = []
         for shard, line in claim.listing.items():

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from sitemap_store.claims import Member
-from sitemap_store.errors import SitemapdError
+from sitemap_store.errors import SitemapdError, Unavailable
 from sitemap_store.output import Signature
 from sitemap_store.reader import Unreadable, plain
 from sitemap_store.render import etag_of
@@ -180,7 +180,9 @@ class Scrubber:
         found = Findings()
         ours: set[str] = set()
         deadline = self._cpu() + budget
-        files = self._output.signatures() or {}
+        files = self._output.signatures()
+        if files is None:
+            raise Unavailable(what=f"the output of site {self._store.site.name}", detail="its folder is gone")
         for part, members in self._pages():
             config = part.current_config()
             different: dict[Difference, list[Member]] = {"gone": [], "altered": []}
@@ -255,7 +257,9 @@ class Scrubber:
         if not suspects:
             return []
         missing = {each.member for each in suspects if each.file not in files}
-        back = self._output.signatures() or {}
+        back = self._output.signatures()
+        if back is None:
+            return []
         there = {each.member for each in suspects if each.file in back}
         now = {member.member: member for member in part.members([each.member for each in suspects])}
         return [

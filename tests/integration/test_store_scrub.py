@@ -226,6 +226,27 @@ def test_a_folder_that_is_gone_is_waited_for_and_not_made(scrubbing: Scrubbing) 
     shutil.rmtree(away)
 
 
+def test_a_change_while_the_folder_is_gone_wants_nothing_else(scrubbing: Scrubbing) -> None:
+    """The index that can't be read says nothing of the shards: they are not taken for missing."""
+    world = scrubbing.world
+    away = world.folder.with_name("away")
+    before = fields(world, "s:2")
+    push(world, update("p0", priority="0.4"))
+
+    def unmount() -> None:
+        world.folder.rename(away)
+
+    once_at(world, "index_claimed", unmount)
+    worker = world.worker("w1")  # one that has seen the marker
+    while world.jobs:
+        world.run(worker, *world.jobs.popleft())
+    assert not world.folder.exists()
+    assert "found_gone" not in fields(world, "stats")
+    assert fields(world, "s:2") == before
+    away.rename(world.folder)
+    settled(world, *PATHS)
+
+
 def test_an_output_that_another_live_process_sees_elsewhere_is_left_alone(scrubbing: Scrubbing) -> None:
     """This process is configured to another folder: it marks nothing while the other one lives."""
     world = scrubbing.world
@@ -287,7 +308,9 @@ def test_a_file_of_an_empty_shard_goes(scrubbing: Scrubbing) -> None:
     settled(world, *PATHS[:6])
 
 
-def test_a_worker_that_publishes_during_a_look_is_not_taken_for_a_stranger(scrubbing: Scrubbing) -> None:
+def test_a_worker_that_publishes_during_a_look_is_not_taken_for_a_stranger(
+    scrubbing: Scrubbing, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At every point of a rewrite, between what the look reads of the state and of the folder."""
     world = scrubbing.world
     signatures, steps = world.output.signatures, iter(range(100))
@@ -306,7 +329,7 @@ def test_a_worker_that_publishes_during_a_look_is_not_taken_for_a_stranger(scrub
         work(world)
         assert found
         assert not any(found), point
-    setattr(world.output, "signatures", meanwhile)  # noqa: B010 - a method is replaced for this object alone
+    monkeypatch.setattr(world.output, "signatures", meanwhile)
     assert not scrubbing.look()
     world.settle()
 
