@@ -24,7 +24,7 @@ from benchmarks.urls import BASE
 from producers.database import Relay
 from producers.database.check import connect, shape_of
 from producers.database.install import install, uninstall
-from sitemap_store.site import index_file
+from sitemap_store.model.site import index_file
 from sitemapd.memory import ease_collector
 from tests.integration.database_servers import SERVERS, Server
 from tests.integration.database_servers import running as database_running

@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks.peer import rebuild
 from benchmarks.service import Service, cpu_seconds
 from benchmarks.urls import ndjson, urls
-from sitemap_store.claims import Wake
-from sitemap_store.events import Event
+from sitemap_store.model.events import Event
+from sitemap_store.redis.claims import Wake
 
 
 def write_input(file: Path, count: int) -> None:

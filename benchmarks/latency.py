@@ -8,7 +8,7 @@ import time
 
 from benchmarks.service import Service, quantile
 from benchmarks.urls import urls
-from sitemap_store.events import Event
+from sitemap_store.model.events import Event
 
 
 def one_event(service: Service, site: int, samples: int = 200) -> dict[str, float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from lxml import etree
 
 from benchmarks.urls import BASE
-from sitemap_store.protocol import SITEMAP_NS
+from sitemap_store.model.protocol import SITEMAP_NS
 
 
 def rebuild(source: Path, folder: Path, shard_size: int = 1000) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from sitemap_store.store import Found
-from sitemap_store.w3c import format_instant
+from sitemap_store.model.dates import format_instant
+from sitemap_store.redis.store import Found
 
 
 def described(found: Found) -> dict[str, object]:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from sitemap_store.claims import Wake
 from sitemap_store.errors import Refused, Unavailable
-from sitemap_store.events import Adds, Event
-from sitemap_store.prepare import Prepared, prepare_adds
-from sitemap_store.store import Store
-from sitemap_store.stream import AppendStream
-from sitemap_store.wake import Waker
-from sitemap_store.wire import check, quick, quick_adds
+from sitemap_store.model.events import Adds, Event
+from sitemap_store.model.wire import check, quick, quick_adds
+from sitemap_store.redis.claims import Wake
+from sitemap_store.redis.prepare import Prepared, prepare_adds
+from sitemap_store.redis.store import Store
+from sitemap_store.redis.stream import AppendStream
+from sitemap_store.redis.wake import Waker
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class EventSink:
                 yield last[1]
 
     def push(self, items: Sequence[Any], *, source: str | None = None, bulk: bool = False) -> Outcome:
-        """Check decoded wire events (`sitemap_store.wire`) and append those that keep the rules.
+        """Check decoded wire events (`sitemap_store.model.wire`) and append those that keep the rules.
 
         An item may be a `Refused` already (a line that could not be decoded). Refusals are
         counted and kept for `sitemapd rejected`; they never stop the batch.

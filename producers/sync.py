@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from producers.sink import EventSink
-from sitemap_store.entries import Entry
 from sitemap_store.errors import SitemapdError, Unavailable
-from sitemap_store.events import Event
+from sitemap_store.model.entries import Entry
+from sitemap_store.model.events import Event
 
 MANY: Final = 100
 """Deletes up to which a sync is believed whatever share of its source they are, if anything is left."""

@@ -12,8 +12,8 @@ from producers.http.hooks import Webhook
 from producers.http.mapping import Rule, Template, pointer
 from producers.http.signature import BASE64, HEX, Signature
 from sitemap_store.errors import BadSetting, Refused
-from sitemap_store.once import Bounds
-from sitemap_store.wire import check_source
+from sitemap_store.model.wire import check_source
+from sitemap_store.redis.once import Bounds
 from sitemapd.build import Parts
 from sitemapd.settings import SignatureSettings, TokenSettings, WebhookRuleSettings, WebhookSettings
 from sitemapd.status import report

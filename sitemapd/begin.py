@@ -9,9 +9,9 @@ from threading import Event
 from typing import TypeVar
 
 from sitemap_store.errors import BadSetting, RedisRefuses
-from sitemap_store.guard import Verdict, judge
-from sitemap_store.output import Folder, NotOurs
-from sitemap_store.store import Store
+from sitemap_store.model.guard import Verdict, judge
+from sitemap_store.output.folder import Folder, NotOurs
+from sitemap_store.redis.store import Store
 from sitemapd.build import Parts
 from sitemapd.redis_settings import check_redis
 from sitemapd.turn import turn

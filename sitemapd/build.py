@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from producers.sink import EventSink
-from sitemap_store.connection import TIMEOUT_S, connect, shown
 from sitemap_store.errors import BadSetting, Refused
-from sitemap_store.output import Folder
-from sitemap_store.protocol import CURRENT, STRICT
-from sitemap_store.render import Style
-from sitemap_store.sections import SectionRule, Sections
-from sitemap_store.site import Site
-from sitemap_store.store import Store
-from sitemap_store.urls import UrlRules, normalise_base
-from sitemap_store.values import check_changefreq, check_priority
-from sitemap_store.w3c import parse_lastmod
-from sitemap_store.wake import Waker
+from sitemap_store.model.dates import parse_lastmod
+from sitemap_store.model.protocol import CURRENT, STRICT
+from sitemap_store.model.sections import SectionRule, Sections
+from sitemap_store.model.site import Site
+from sitemap_store.model.style import Style
+from sitemap_store.model.urls import UrlRules, normalise_base
+from sitemap_store.model.values import check_changefreq, check_priority
+from sitemap_store.output.folder import Folder
+from sitemap_store.redis.connection import TIMEOUT_S, connect, shown
+from sitemap_store.redis.store import Store
+from sitemap_store.redis.wake import Waker
 from sitemapd.embedded import socket_of
 from sitemapd.settings import SectionSettings, Settings, SiteSettings
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from producers.sink import EventSink
-from sitemap_store.claims import Wake
 from sitemap_store.errors import SitemapdError, Unavailable
-from sitemap_store.state import Partition
-from sitemap_store.wire import check_source
+from sitemap_store.model.wire import check_source
+from sitemap_store.redis.claims import Wake
+from sitemap_store.redis.state import Partition
 from sitemapd.begin import Configs
 from sitemapd.build import Parts, build
 from sitemapd.faults import from_environment

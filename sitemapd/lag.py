@@ -12,7 +12,7 @@ from producers.database.dialect import Dialect
 from producers.database.install import Stray, remove_stray, strays
 from producers.database.source import DatabaseSource
 from sitemap_store.errors import BadSetting, SitemapdError
-from sitemap_store.site import Site
+from sitemap_store.model.site import Site
 from sitemapd.build import Parts
 
 

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from sitemap_store.errors import SitemapdError
-from sitemap_store.output import Folder
+from sitemap_store.output.folder import Folder
 
 
 def check_readable(folder: Folder, user: str | None) -> str:

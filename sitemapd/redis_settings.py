@@ -7,8 +7,8 @@ from typing import Any
 
 import redis
 
-from sitemap_store.connection import translated
 from sitemap_store.errors import BadSetting, RedisRefuses, Unavailable
+from sitemap_store.redis.connection import translated
 from sitemapd.build import Parts, masked
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from sitemap_store.errors import SitemapdError
-from sitemap_store.observed import note_producer, run_id
+from sitemap_store.redis.observed import note_producer, run_id
 from sitemapd.build import Parts
 
 log = logging.getLogger(__name__)

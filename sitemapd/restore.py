@@ -6,17 +6,17 @@ import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sitemap_store.entries import Entry, digest
 from sitemap_store.errors import Refused, SitemapdError
-from sitemap_store.output import Folder
-from sitemap_store.reader import ReadUrl, Unreadable, plain, read_index, read_urlset
-from sitemap_store.render import etag_of
-from sitemap_store.site import INDEX_FILE, SHARD_NAME
-from sitemap_store.snapshot import Snapshot
-from sitemap_store.store import Store
-from sitemap_store.urls import normalise
-from sitemap_store.values import check_changefreq, check_priority
-from sitemap_store.w3c import instant_ms, parse_lastmod
+from sitemap_store.model.dates import instant_ms, parse_lastmod
+from sitemap_store.model.entries import Entry, digest
+from sitemap_store.model.site import INDEX_FILE, SHARD_NAME
+from sitemap_store.model.urls import normalise
+from sitemap_store.model.values import check_changefreq, check_priority
+from sitemap_store.output.folder import Folder
+from sitemap_store.reading.reader import ReadUrl, Unreadable, plain, read_index, read_urlset
+from sitemap_store.redis.store import Store
+from sitemap_store.shards.render import etag_of
+from sitemap_store.shards.snapshot import Snapshot
 
 
 class Restored(NamedTuple):

@@ -17,7 +17,7 @@ from rq.worker import BaseWorker
 from producers.database.relay import Relay
 from producers.filesystem.watcher import Watcher
 from sitemap_store.errors import BadSetting, SitemapdError, Unavailable
-from sitemap_store.wire import QUEUE
+from sitemap_store.model.wire import QUEUE
 from sitemapd.begin import Configs
 from sitemapd.build import Parts
 from sitemapd.child import command, spec

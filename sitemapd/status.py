@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sitemap_store.connection import translated
-from sitemap_store.observed import last_hour, producers, totals
-from sitemap_store.state import Partition
-from sitemap_store.store import Store, level
-from sitemap_store.w3c import format_instant
+from sitemap_store.model.dates import format_instant
+from sitemap_store.redis.connection import translated
+from sitemap_store.redis.observed import last_hour, producers, totals
+from sitemap_store.redis.state import Partition
+from sitemap_store.redis.store import Store, level
 
 ALIVE_MS = 5000
 SAMPLES = 64

@@ -8,9 +8,9 @@ from typing import Final
 
 import redis
 
-from sitemap_store.connection import translated
 from sitemap_store.errors import SitemapdError
-from sitemap_store.store import Store
+from sitemap_store.redis.connection import translated
+from sitemap_store.redis.store import Store
 
 HELD_S: Final = 30.0
 """How long one who died keeps the others waiting."""

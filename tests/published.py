@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from sitemap_store.site import INDEX_FILE, SHARD_NAME
+from sitemap_store.model.site import INDEX_FILE, SHARD_NAME
 
 NS = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 SCHEMAS = Path(__file__).parent / "schemas"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from sitemap_store.entries import Entry, Tombstone
-from sitemap_store.events import Event, Logged, Op
-from sitemap_store.protocol import CHANGEFREQS
-from sitemap_store.snapshot import Snapshot
-from sitemap_store.urls import UrlRules, normalise
-from sitemap_store.wire import canonical
+from sitemap_store.model.entries import Entry, Tombstone
+from sitemap_store.model.events import Event, Logged, Op
+from sitemap_store.model.protocol import CHANGEFREQS
+from sitemap_store.model.urls import UrlRules, normalise
+from sitemap_store.model.wire import canonical
+from sitemap_store.shards.snapshot import Snapshot
 from tests.world import BASE, START
 
 _CHARACTERS = "abcXYZ019-._~!$&'()*+,;=:@/?"

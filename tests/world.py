@@ -10,14 +10,14 @@ from pathlib import Path
 
 import redis
 
-from sitemap_store.claims import Wake
-from sitemap_store.output import Folder
-from sitemap_store.protocol import STRICT, Limits
-from sitemap_store.render import Style
-from sitemap_store.sections import SectionRule, Sections
-from sitemap_store.site import Site
-from sitemap_store.store import Store
-from sitemap_store.urls import UrlRules
+from sitemap_store.model.protocol import STRICT, Limits
+from sitemap_store.model.sections import SectionRule, Sections
+from sitemap_store.model.site import Site
+from sitemap_store.model.style import Style
+from sitemap_store.model.urls import UrlRules
+from sitemap_store.output.folder import Folder
+from sitemap_store.redis.claims import Wake
+from sitemap_store.redis.store import Store
 from worker.publish import SitePublisher
 from worker.scrub import Findings, Scrubber
 from worker.site import no_fault

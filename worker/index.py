@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-from sitemap_store.claims import IndexClaim, Wake, listed
 from sitemap_store.errors import Refused, SitemapdError, Unavailable
-from sitemap_store.output import Put
-from sitemap_store.reader import Unreadable, read_index
-from sitemap_store.render import etag_of, index, sitemap_xml
-from sitemap_store.site import Site, index_file
-from sitemap_store.state import Partition
-from sitemap_store.w3c import format_instant, instant_ms
+from sitemap_store.model.dates import format_instant, instant_ms
+from sitemap_store.model.site import Site, index_file
+from sitemap_store.output.folder import Put
+from sitemap_store.reading.reader import Unreadable, read_index
+from sitemap_store.redis.claims import IndexClaim, Wake, listed
+from sitemap_store.redis.state import Partition
+from sitemap_store.shards.render import etag_of, index, sitemap_xml
 from worker.site import WorkerSite
 
 log = logging.getLogger(__name__)

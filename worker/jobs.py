@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from rq.job import Job
 
 from sitemap_store.errors import SitemapdError, Unavailable
-from sitemap_store.wire import PUBLISH_INDEX, PUSH_EVENTS, REWRITE_SHARDS
+from sitemap_store.model.wire import PUBLISH_INDEX, PUSH_EVENTS, REWRITE_SHARDS
 
 log = logging.getLogger(__name__)
 

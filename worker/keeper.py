@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from sitemap_store.errors import Unavailable
-from sitemap_store.state import Partition
-from sitemap_store.wake import Waker
+from sitemap_store.redis.state import Partition
+from sitemap_store.redis.wake import Waker
 
 log = logging.getLogger(__name__)
 

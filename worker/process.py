@@ -10,9 +10,9 @@ from rq import Queue, SimpleWorker
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
-from sitemap_store.connection import translated
 from sitemap_store.errors import Unavailable
-from sitemap_store.wire import QUEUE
+from sitemap_store.model.wire import QUEUE
+from sitemap_store.redis.connection import translated
 from worker.jobs import Sites, job_class
 
 log = logging.getLogger(__name__)

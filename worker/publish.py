@@ -25,14 +25,14 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from sitemap_store.claims import Commit, Published, Wake, snapshot_of
-from sitemap_store.compression import gzip_bytes
 from sitemap_store.errors import SitemapdError
-from sitemap_store.events import count_events
-from sitemap_store.fold import fold_elements
-from sitemap_store.output import Put
-from sitemap_store.site import Site
-from sitemap_store.state import Partition
+from sitemap_store.model.events import count_events
+from sitemap_store.model.site import Site
+from sitemap_store.output.folder import Put
+from sitemap_store.redis.claims import Commit, Published, Wake, snapshot_of
+from sitemap_store.redis.state import Partition
+from sitemap_store.shards.compression import gzip_bytes
+from sitemap_store.shards.fold import fold_elements
 from worker.index import IndexPublisher
 from worker.shard import blame, render_shard
 from worker.site import Output, WorkerSite, no_fault

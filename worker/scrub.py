@@ -25,14 +25,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
-from sitemap_store.claims import Member
 from sitemap_store.errors import SitemapdError, Unavailable
-from sitemap_store.output import Signature
-from sitemap_store.reader import Unreadable, plain
-from sitemap_store.render import etag_of
-from sitemap_store.site import SHARD_NAME
-from sitemap_store.state import Partition
-from sitemap_store.store import Store
+from sitemap_store.model.site import SHARD_NAME
+from sitemap_store.output.folder import Signature
+from sitemap_store.reading.reader import Unreadable, plain
+from sitemap_store.redis.claims import Member
+from sitemap_store.redis.state import Partition
+from sitemap_store.redis.store import Store
+from sitemap_store.shards.render import etag_of
 from worker.processes import SEEN_MS, living
 
 log = logging.getLogger(__name__)

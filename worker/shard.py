@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from sitemap_store.claims import Claim, Moved, snapshot_of
-from sitemap_store.fold import fold_elements
-from sitemap_store.render import etag_of, frame_bytes, sized, urlset
-from sitemap_store.site import Site
-from sitemap_store.snapshot import EMPTY, Snapshot
-from sitemap_store.split import cut, outgrown
+from sitemap_store.model.site import Site
+from sitemap_store.redis.claims import Claim, Moved, snapshot_of
+from sitemap_store.shards.fold import fold_elements
+from sitemap_store.shards.render import etag_of, frame_bytes, sized, urlset
+from sitemap_store.shards.snapshot import EMPTY, Snapshot
+from sitemap_store.shards.split import cut, outgrown
 
 
 class Rendered(NamedTuple):

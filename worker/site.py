@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from sitemap_store.errors import SitemapdError
-from sitemap_store.output import Put
-from sitemap_store.site import Site
-from sitemap_store.state import Partition
+from sitemap_store.model.site import Site
+from sitemap_store.output.folder import Put
+from sitemap_store.redis.state import Partition
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import logging
 import time
 from dataclasses import dataclass, field
 
-from sitemap_store.claims import Claim, Commit, Published
+from sitemap_store.redis.claims import Claim, Commit, Published
 from worker.shard import Rendered
 
 log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from producers.database.shape import Column, Shape
 from producers.database.source import DatabaseSource
 from producers.database.triggers import Plan
 from sitemap_store.errors import BadSetting
-from sitemap_store.site import Site
-from sitemap_store.urls import normalise
+from sitemap_store.model.site import Site
+from sitemap_store.model.urls import normalise
 
 log = logging.getLogger(__name__)
 

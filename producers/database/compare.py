@@ -12,8 +12,8 @@ from itertools import chain, islice
 from types import TracebackType
 from typing import IO, Final, NamedTuple
 
-from sitemap_store.entries import Entry
-from sitemap_store.w3c import instant_ms
+from sitemap_store.model.dates import instant_ms
+from sitemap_store.model.entries import Entry
 
 PARTS: Final = 64
 MANY: Final = 100

@@ -6,7 +6,7 @@ import re
 from typing import Final, Literal
 
 from sitemap_store.errors import Refused
-from sitemap_store.w3c import format_instant, parse_lastmod, zone_at
+from sitemap_store.model.dates import format_instant, parse_lastmod, zone_at
 
 Kind = Literal["instant", "local", "day", "integer", "number", "text", "bytes", "none", "any"]
 """instant: with zone (or in UTC); local: without one; bytes: read as hex; none: has no text; any: what the

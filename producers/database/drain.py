@@ -22,7 +22,7 @@ from producers.database.shape import Shape
 from producers.database.template import shown
 from producers.sink import EventSink
 from sitemap_store.errors import Refused
-from sitemap_store.events import Event
+from sitemap_store.model.events import Event
 
 Concerned = dict[str, tuple[object, ...]]
 """URL → the values of the address columns that make it, as the database wrote them."""

@@ -12,7 +12,7 @@ from producers.database.shape import OUTBOX, SOURCES, URLS, Shape
 from producers.database.source import DatabaseSource
 from producers.database.triggers import label_in, literal
 from sitemap_store.errors import BadSetting
-from sitemap_store.site import Site
+from sitemap_store.model.site import Site
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from producers.database.drain import Drainer, seen_rows
 from producers.database.rows import Reader
 from producers.database.shape import Shape
 from producers.sink import EventSink
-from sitemap_store.events import Event
+from sitemap_store.model.events import Event
 
 CHUNK: Final = 2000
 MOST_TOUCHED: Final = 100_000

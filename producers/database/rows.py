@@ -10,10 +10,10 @@ from producers.database.dates import NoDate, lastmod_of
 from producers.database.shape import Shape
 from producers.database.template import shown
 from sitemap_store.errors import Refused
-from sitemap_store.site import Site
-from sitemap_store.urls import normalise
-from sitemap_store.values import check_changefreq, check_priority
-from sitemap_store.w3c import instant_ms
+from sitemap_store.model.dates import instant_ms
+from sitemap_store.model.site import Site
+from sitemap_store.model.urls import normalise
+from sitemap_store.model.values import check_changefreq, check_priority
 
 _ENCODED: Final = re.compile("%25[0-9A-Fa-f]{2}")
 _MOST: Final = 10_000

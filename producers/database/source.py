@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from producers.database.dates import Numbers
 from producers.database.template import Template
 from sitemap_store.errors import BadSetting, Refused
-from sitemap_store.protocol import CHANGEFREQS
-from sitemap_store.values import check_changefreq, check_priority
-from sitemap_store.w3c import parse_lastmod, zone_at
-from sitemap_store.wire import check_source
+from sitemap_store.model.dates import parse_lastmod, zone_at
+from sitemap_store.model.protocol import CHANGEFREQS
+from sitemap_store.model.values import check_changefreq, check_priority
+from sitemap_store.model.wire import check_source
 
 KINDS: Final[Mapping[str, str]] = {
     "postgresql": "postgresql",

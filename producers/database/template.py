@@ -19,7 +19,7 @@ from string import Formatter
 from typing import Any, Final, NamedTuple
 
 from sitemap_store.errors import Refused
-from sitemap_store.urls import UrlRules, quote_segment
+from sitemap_store.model.urls import UrlRules, quote_segment
 
 FORMS: Final = ("", "raw", "encoded")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@-]+")

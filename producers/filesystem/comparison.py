@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from producers.filesystem.cache import COLUMNS, Cache, Row, row_of
-from sitemap_store.entries import Entry
+from sitemap_store.model.entries import Entry
 
 _SURPLUS: Final = (
     "FROM temp.listed AS l WHERE NOT EXISTS (SELECT 1 FROM files AS f WHERE f.loc = l.loc AND f.live = 1)"

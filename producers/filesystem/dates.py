@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from sitemap_store.errors import Refused
-from sitemap_store.w3c import instant_ms, parse_lastmod
+from sitemap_store.model.dates import instant_ms, parse_lastmod
 
 _WRITTEN: Final = re.compile(
     r"(?P<year>[0-9]{4})(?P<dash>[-/])(?P<month>[0-9]{1,2})(?P=dash)(?P<day>[0-9]{1,2})"

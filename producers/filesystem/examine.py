@@ -29,7 +29,7 @@ from producers.filesystem.selection import is_service_page
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble, shown
 from sitemap_store.errors import Refused
-from sitemap_store.site import Site
+from sitemap_store.model.site import Site
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from producers.filesystem.comparison import Comparison
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble, shown
 from producers.sink import EventSink
-from sitemap_store.entries import Entry
-from sitemap_store.events import Event
-from sitemap_store.w3c import instant_ms
-from sitemap_store.wire import canonical
+from sitemap_store.model.dates import instant_ms
+from sitemap_store.model.entries import Entry
+from sitemap_store.model.events import Event
+from sitemap_store.model.wire import canonical
 
 BULK: Final = 200
 """Events from which on the workers are better woken a little later."""

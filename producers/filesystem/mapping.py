@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from sitemap_store.errors import Refused
-from sitemap_store.urls import UrlRules, normalise, quote_segment
+from sitemap_store.model.urls import UrlRules, normalise, quote_segment
 
 MARKDOWN: Final = frozenset({b".md", b".markdown", b".mdown", b".mkd"})
 MOST_SUFFIXES: Final = 100

@@ -13,7 +13,7 @@ from producers.filesystem.front_matter import FrontMatterError, front_matter, pl
 from producers.filesystem.html_head import NO_HEAD, Head, read_head, words
 from producers.filesystem.source import FilesystemSource
 from sitemap_store.errors import Refused
-from sitemap_store.values import check_changefreq, check_priority
+from sitemap_store.model.values import check_changefreq, check_priority
 
 HTML: Final = (b".html", b".htm", b".xhtml", b".xht")
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from producers.filesystem.selection import is_pattern
 from sitemap_store.errors import BadSetting, Refused
-from sitemap_store.wire import check_source
+from sitemap_store.model.wire import check_source
 
 PLACEHOLDERS: Final = ("path", "dir", "stem", "name", "ext")
 LASTMOD_CHOICES: Final = ("front-matter", "meta", "git", "content", "mtime")

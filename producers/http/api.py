@@ -33,8 +33,8 @@ from producers.http.problem import Problem, unavailable
 from producers.http.sources import Sources
 from producers.sink import EventSink
 from sitemap_store.errors import Refused, Unavailable
-from sitemap_store.once import DEFAULT, Bounds
-from sitemap_store.wire import check_source
+from sitemap_store.model.wire import check_source
+from sitemap_store.redis.once import DEFAULT, Bounds
 
 log = logging.getLogger(__name__)
 

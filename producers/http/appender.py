@@ -25,8 +25,8 @@ from typing import Final
 from producers.http.problem import Problem, unavailable
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
-from sitemap_store.events import Event
-from sitemap_store.prepare import BATCH, Prepared
+from sitemap_store.model.events import Event
+from sitemap_store.redis.prepare import BATCH, Prepared
 
 BULK: Final = 200
 """Events from which on a request is a long one, and the workers are better woken a little later."""

@@ -19,8 +19,8 @@ from producers.http.problem import Problem
 from producers.http.splitter import JsonSplitter, Splitter, splitter
 from producers.http.taking import Speaker, Taking, batches
 from sitemap_store.errors import Refused
-from sitemap_store.once import RENEW_S, Once
-from sitemap_store.wire import check_source
+from sitemap_store.model.wire import check_source
+from sitemap_store.redis.once import RENEW_S, Once
 
 
 async def post_events(request: Request, body: Body, token: Token, intake: Intake, caps: Caps) -> Answer:

@@ -24,9 +24,9 @@ from producers.http.splitter import JSON, splitter
 from producers.http.taking import Checked, Speaker, Taking, scoped
 from producers.ndjson import decode_large
 from sitemap_store.errors import Refused
-from sitemap_store.events import Event
-from sitemap_store.site import Site
-from sitemap_store.wire import check
+from sitemap_store.model.events import Event
+from sitemap_store.model.site import Site
+from sitemap_store.model.wire import check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from producers.http.appender import Appender
 from producers.http.problem import Problem, unavailable
 from producers.sink import EventSink
 from sitemap_store.errors import Refused, Unavailable
-from sitemap_store.once import DEFAULT, Bounds
+from sitemap_store.redis.once import DEFAULT, Bounds
 
 log = logging.getLogger(__name__)
 

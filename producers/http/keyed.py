@@ -16,8 +16,8 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from sitemap_store.connection import translated
-from sitemap_store.store import Store
+from sitemap_store.redis.connection import translated
+from sitemap_store.redis.store import Store
 
 KEYS_MAX: Final = 200_000
 URLS_MAX: Final = 100

@@ -14,7 +14,7 @@ from producers.http.intake import Intake
 from producers.http.problem import Problem
 from producers.known import described
 from sitemap_store.errors import Refused
-from sitemap_store.urls import normalise
+from sitemap_store.model.urls import normalise
 
 Status = Callable[[str], Mapping[str, Any]]
 """How one site stands (`sitemapd status`)."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from producers.http.splitter import JSON, NDJSON
-from sitemap_store.protocol import CHANGEFREQS
-from sitemap_store.wire import FIELDS, OPS
+from sitemap_store.model.protocol import CHANGEFREQS
+from sitemap_store.model.wire import FIELDS, OPS
 
 _SOURCE: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"
 _RULE: Final = {"type": "string", "description": "A short stable code, such as scheme."}

@@ -22,9 +22,9 @@ from producers.http.splitter import NDJSON, Batch, splitter
 from producers.http.taking import batches
 from producers.sync import Desired, TooManyDeletes
 from sitemap_store.errors import Refused
-from sitemap_store.events import Event
-from sitemap_store.site import Site
-from sitemap_store.wire import check
+from sitemap_store.model.events import Event
+from sitemap_store.model.site import Site
+from sitemap_store.model.wire import check
 
 LONGEST_S: Final = 3600.0
 """Seconds that comparing may take."""

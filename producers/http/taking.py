@@ -12,10 +12,10 @@ from producers.http.outcome import Outcome
 from producers.http.problem import Problem
 from producers.http.splitter import Batch, Splitter
 from sitemap_store.errors import Refused
-from sitemap_store.events import Event
-from sitemap_store.prepare import Prepared
-from sitemap_store.site import Site
-from sitemap_store.wire import check, quick
+from sitemap_store.model.events import Event
+from sitemap_store.model.site import Site
+from sitemap_store.model.wire import check, quick
+from sitemap_store.redis.prepare import Prepared
 
 
 class Speaker(NamedTuple):

@@ -9,12 +9,12 @@ from typing import Final
 
 from producers.push.transport import NotNow, Rejected
 from producers.sink import EventSink
-from sitemap_store.connection import connect, translated
-from sitemap_store.described import site_of
 from sitemap_store.errors import Unavailable
-from sitemap_store.keys import prefix
-from sitemap_store.store import Store
-from sitemap_store.wake import Waker
+from sitemap_store.model.described import site_of
+from sitemap_store.redis.connection import connect, translated
+from sitemap_store.redis.keys import prefix
+from sitemap_store.redis.store import Store
+from sitemap_store.redis.wake import Waker
 
 LOOK_AGAIN_S: Final = 60.0
 """How long the site's settings are believed: the workers may have been given others."""

@@ -16,7 +16,7 @@ from sitemap_store.errors import SitemapdError
 from sitemapd.cli import Context
 
 if TYPE_CHECKING:
-    from sitemap_store.output import Folder
+    from sitemap_store.output.folder import Folder
     from sitemapd.build import Parts
 
 
@@ -110,7 +110,7 @@ def _output(folder: Folder, web_user: str | None) -> str:
 
 
 def _state(parts: Parts, name: str) -> str:
-    from sitemap_store.guard import Verdict, judge
+    from sitemap_store.model.guard import Verdict, judge
 
     folder = parts.folder(name)
     ids = {partition.state_id() for partition in parts.store(name).partitions}

@@ -93,7 +93,7 @@ def show(context: Context, url: str, as_json: bool) -> None:
     """Show what is known of one URL; exit 1 when it is not listed."""
     from producers.known import described
     from sitemap_store.errors import Refused
-    from sitemap_store.urls import normalise
+    from sitemap_store.model.urls import normalise
 
     site = context.parts.sites[context.site_name]
     try:
@@ -137,7 +137,7 @@ def robots(context: Context) -> None:
     """Print the `Sitemap:` lines for robots.txt: one for each index file."""
     name = context.site_name
     numbers = context.parts.store(name).index_files()
-    from sitemap_store.site import index_file
+    from sitemap_store.model.site import index_file
 
     for number in numbers or [1]:
         click.echo(f"Sitemap: {context.parts.sites[name].address(index_file(number))}")

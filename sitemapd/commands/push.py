@@ -13,7 +13,7 @@ import click
 
 from producers.ndjson import Lines, more_waits, read_lines, urls_or_objects
 from sitemap_store.errors import Refused
-from sitemap_store.wire import OPS
+from sitemap_store.model.wire import OPS
 from sitemapd.cli import Context
 from sitemapd.commands.look import await_published
 from sitemapd.memory import ease_collector
@@ -140,7 +140,7 @@ def send(
     as_json: bool,
 ) -> int:
     """Push lines as they come and say what became of them; returns how many were refused."""
-    from sitemap_store.wire import check_source
+    from sitemap_store.model.wire import check_source
 
     if source is not None:
         try:

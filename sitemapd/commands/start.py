@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from sitemap_store.errors import BadSetting
-from sitemap_store.urls import normalise_base
+from sitemap_store.model.urls import normalise_base
 from sitemapd.cli import Context
 from sitemapd.settings import DEFAULT_FILE
 

@@ -19,8 +19,8 @@ from sitemapd.memory import ease_collector
 if TYPE_CHECKING:
     from producers.database.source import DatabaseSource
     from producers.sync import Desired
-    from sitemap_store.events import Event
-    from sitemap_store.site import Site
+    from sitemap_store.model.events import Event
+    from sitemap_store.model.site import Site
 
 POLL_S: Final = 0.1
 SHOWN: Final = 100
@@ -66,8 +66,8 @@ def sync(
 
 
 def _leave_scope(context: Context, *, as_json: bool) -> None:
-    from sitemap_store.events import Event
-    from sitemap_store.urls import covers
+    from sitemap_store.model.events import Event
+    from sitemap_store.model.urls import covers
 
     sink = context.parts.publisher(context.site_name)
     rules, at = sink.store.site.rules, sink.store.now()
@@ -122,7 +122,7 @@ def _ask_leader(context: Context, source: DatabaseSource, name: str, *, accept: 
 def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, as_json: bool) -> None:
     from producers.ndjson import read_lines
     from producers.sync import Desired, TooManyDeletes
-    from sitemap_store.wire import check_source, quick
+    from sitemap_store.model.wire import check_source, quick
 
     try:
         check_source(source)
@@ -177,7 +177,7 @@ def _take(
     plain: Callable[[Any], Event | None],
 ) -> list[tuple[int, Refused]]:
     """Take lines in; what is refused keeps what is listed of its URL. `plain` reads most of them faster."""
-    from sitemap_store.wire import check
+    from sitemap_store.model.wire import check
 
     events, refusals = [], []
     for place, given in enumerate(items):

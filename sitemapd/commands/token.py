@@ -26,7 +26,7 @@ def token(
     The token is shown this once: the settings keep its hash alone.
     """
     from producers.http.access import hash_of, new_token
-    from sitemap_store.wire import check_source
+    from sitemap_store.model.wire import check_source
 
     if read_only and sources:
         raise click.UsageError("--read-only goes without --source: a token that looks speaks for none.")

@@ -25,9 +25,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from producers.http import Token
 from producers.http.answer import stated
 from sitemap_store.errors import SitemapdError
-from sitemap_store.output import Folder
-from sitemap_store.site import INDEX_NAME, Site
-from sitemap_store.store import Store
+from sitemap_store.model.site import INDEX_NAME, Site
+from sitemap_store.output.folder import Folder
+from sitemap_store.redis.store import Store
 from sitemapd.web.access import Access
 from sitemapd.web.feed import Feed
 from sitemapd.web.files import CACHE, HEADERS, Files, missing

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from sitemap_store.errors import SitemapdError
-from sitemap_store.observed import Published, feed
+from sitemap_store.redis.observed import Published, feed
 from sitemapd.web.access import Access
 from sitemapd.web.page import SECURITY, live
 from sitemapd.web.views import Calls, Views

@@ -24,10 +24,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from sitemap_store.compression import gzip_bytes
 from sitemap_store.errors import SitemapdError
-from sitemap_store.output import Folder, OpenFile
-from sitemap_store.site import INDEX_FILE, SHARD_NAME
+from sitemap_store.model.site import INDEX_FILE, SHARD_NAME
+from sitemap_store.output.folder import Folder, OpenFile
+from sitemap_store.shards.compression import gzip_bytes
 from sitemapd.web.conditions import Span, precondition, span, takes_gzip
 
 HEADERS = {"X-Robots-Tag": "noindex", "X-Content-Type-Options": "nosniff"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sitemap_store.observed import Minute, ShardRow
+from sitemap_store.redis.observed import Minute, ShardRow
 
 HEIGHT = 60
 """Of a plot, in units; a minute is 10 wide."""

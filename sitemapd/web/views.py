@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from sitemap_store.errors import Refused, Unavailable
-from sitemap_store.observed import (
+from sitemap_store.model.urls import normalise
+from sitemap_store.redis.observed import (
     Lag,
     Minute,
     Published,
@@ -25,8 +26,7 @@ from sitemap_store.observed import (
     shards,
     totals,
 )
-from sitemap_store.store import Found, Store
-from sitemap_store.urls import normalise
+from sitemap_store.redis.store import Found, Store
 from sitemapd.status import report
 from sitemapd.web.shapes import Plot, ShardMap, plot, shard_map
 

@@ -9,7 +9,7 @@ import pytest
 from rq import Callback, Queue
 from rq.serializers import JSONSerializer
 
-from sitemap_store.wire import PUBLISH_INDEX, QUEUE, REWRITE_SHARDS
+from sitemap_store.model.wire import PUBLISH_INDEX, QUEUE, REWRITE_SHARDS
 from tests.acceptance.place import BASE, Place, Service, add, settings
 from tests.acceptance.until import until
 from tests.published import picture, published

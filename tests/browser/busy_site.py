@@ -9,8 +9,8 @@ from pathlib import Path
 import redis
 
 from sitemap_store.errors import Refused
-from sitemap_store.events import Event
-from sitemap_store.observed import note_producer
+from sitemap_store.model.events import Event
+from sitemap_store.redis.observed import note_producer
 from tests.world import BASE, World, make_site
 
 MINUTE = 60_000

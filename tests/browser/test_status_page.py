@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from sitemap_store.events import Event
+from sitemap_store.model.events import Event
 from sitemapd.web import Server, application, listen
 from tests.acceptance.until import until
 from tests.browser.busy_site import publish_now

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from sitemap_store.errors import Refused
-from sitemap_store.protocol import CHANGEFREQS
-from sitemap_store.render import escape
-from sitemap_store.urls import UrlRules, normalise
-from sitemap_store.values import check_changefreq, check_priority
-from sitemap_store.w3c import parse_lastmod
+from sitemap_store.model.dates import parse_lastmod
+from sitemap_store.model.protocol import CHANGEFREQS
+from sitemap_store.model.urls import UrlRules, normalise
+from sitemap_store.model.values import check_changefreq, check_priority
+from sitemap_store.shards.render import escape
 
 SITE: Final = UrlRules(base="https://example.com/")
 CATALOG: Final = UrlRules(base="https://example.com/catalog/")

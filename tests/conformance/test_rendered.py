@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from sitemap_store.entries import Entry
-from sitemap_store.protocol import SITEMAP_NS, STRICT
-from sitemap_store.reader import read_index, read_urlset
-from sitemap_store.render import Style, index, sitemap_xml, urlset
-from sitemap_store.site import index_file
-from sitemap_store.w3c import format_instant
+from sitemap_store.model.dates import format_instant
+from sitemap_store.model.entries import Entry
+from sitemap_store.model.protocol import SITEMAP_NS, STRICT
+from sitemap_store.model.site import index_file
+from sitemap_store.model.style import Style
+from sitemap_store.reading.reader import read_index, read_urlset
+from sitemap_store.shards.render import index, sitemap_xml, urlset
 from tests import strategies
 from tests.examples import examples
 from tests.published import NS, SITEMAPINDEX, URLSET

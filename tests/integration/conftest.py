@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from sitemap_store.site import Site
+from sitemap_store.model.site import Site
 from sitemapd.web import protocol, server
 from tests.needs import require
 from tests.world import World

@@ -11,13 +11,13 @@ from producers.database.check import connect as open_dialect
 from producers.database.check import shape_of
 from producers.database.install import install
 from producers.sink import EventSink
-from sitemap_store.connection import connect
-from sitemap_store.entries import Entry
-from sitemap_store.sections import Sections
-from sitemap_store.site import Site
-from sitemap_store.store import Store
-from sitemap_store.urls import UrlRules
-from sitemap_store.wake import Waker
+from sitemap_store.model.entries import Entry
+from sitemap_store.model.sections import Sections
+from sitemap_store.model.site import Site
+from sitemap_store.model.urls import UrlRules
+from sitemap_store.redis.connection import connect
+from sitemap_store.redis.store import Store
+from sitemap_store.redis.wake import Waker
 from tests.integration.database_servers import Server
 
 BASE: Final = "https://example.com/"

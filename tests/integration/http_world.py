@@ -16,10 +16,10 @@ from producers.http import Api, ApiSite, Caps, Gate, Token
 from producers.http.access import digest_of, hash_of
 from producers.http.hooks import Webhook
 from producers.sink import EventSink
-from sitemap_store.connection import connect
-from sitemap_store.site import Site
-from sitemap_store.store import Store
-from sitemap_store.wake import Waker
+from sitemap_store.model.site import Site
+from sitemap_store.redis.connection import connect
+from sitemap_store.redis.store import Store
+from sitemap_store.redis.wake import Waker
 from sitemapd.status import report
 from sitemapd.web import Server, listen
 from sitemapd.web.application import Application

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypedDict, Unpack
 
-from sitemap_store.entries import digest
-from sitemap_store.events import Event
-from sitemap_store.store import _bucket
+from sitemap_store.model.entries import digest
+from sitemap_store.model.events import Event
+from sitemap_store.redis.store import _bucket
 from tests.published import listed, picture, published, shard_files, urls_of, valid_now
 from tests.world import BASE, Crash, World
 

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from sitemap_store.errors import BadSetting, SitemapdError
-from sitemap_store.events import Event
+from sitemap_store.model.events import Event
 from sitemapd.begin import begin
 from sitemapd.build import Parts, build
 from sitemapd.child import publishers

@@ -18,12 +18,12 @@ from producers.filesystem import scan
 from producers.filesystem.cache import COLUMNS, Cache, Row
 from producers.filesystem.ledger import Ledger
 from producers.filesystem.session import Session
-from sitemap_store.claims import Wake
-from sitemap_store.entries import Entry
 from sitemap_store.errors import Unavailable
-from sitemap_store.events import Event
-from sitemap_store.prepare import Prepared
-from sitemap_store.stream import AppendStream
+from sitemap_store.model.entries import Entry
+from sitemap_store.model.events import Event
+from sitemap_store.redis.claims import Wake
+from sitemap_store.redis.prepare import Prepared
+from sitemap_store.redis.stream import AppendStream
 from tests.examples import examples
 from tests.integration.filesystem_world import BASE, World, until
 

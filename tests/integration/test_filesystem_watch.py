@@ -13,8 +13,8 @@ import pytest
 from producers.filesystem import scan
 from producers.filesystem.cache import Cache, Row
 from producers.filesystem.examine import Examiner
-from sitemap_store.events import Event
-from sitemap_store.w3c import instant_ms
+from sitemap_store.model.dates import instant_ms
+from sitemap_store.model.events import Event
 from tests import needs
 from tests.integration.filesystem_world import BASE, World, until
 from tests.redis_server import RedisServer

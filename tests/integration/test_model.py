@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from sitemap_store.events import Event
+from sitemap_store.model.events import Event
 from tests.examples import examples
 from tests.published import listed, picture, published, shard_files, valid_now
 from tests.redis_server import RedisServer

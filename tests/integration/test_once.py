@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sitemap_store.once import HOLD_MS, KEPT_MS, Bounds, Once
-from sitemap_store.site import Site
+from sitemap_store.model.site import Site
+from sitemap_store.redis.once import HOLD_MS, KEPT_MS, Bounds, Once
 from tests.world import World, make_site
 
 MakeWorld = Callable[[Site], World]

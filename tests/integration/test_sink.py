@@ -11,10 +11,10 @@ import pytest
 
 from producers.sink import EventSink, Outcome
 from sitemap_store.errors import Unavailable
-from sitemap_store.events import Event
-from sitemap_store.site import Site
-from sitemap_store.stream import AppendStream
-from sitemap_store.wake import Waker
+from sitemap_store.model.events import Event
+from sitemap_store.model.site import Site
+from sitemap_store.redis.stream import AppendStream
+from sitemap_store.redis.wake import Waker
 from tests.integration.store_world import add, settled
 from tests.world import BASE, World, make_site
 

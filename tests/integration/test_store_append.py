@@ -9,10 +9,10 @@ import pytest
 import redis
 
 from sitemap_store.errors import Unavailable
-from sitemap_store.events import Event, read_log
-from sitemap_store.prepare import BATCH
-from sitemap_store.site import Site
-from sitemap_store.state import LOG_BYTES
+from sitemap_store.model.events import Event, read_log
+from sitemap_store.model.site import Site
+from sitemap_store.redis.prepare import BATCH
+from sitemap_store.redis.state import LOG_BYTES
 from tests.integration.store_world import (
     add,
     consistent,

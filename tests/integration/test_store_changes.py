@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sitemap_store.events import Event
-from sitemap_store.site import Site
+from sitemap_store.model.events import Event
+from sitemap_store.model.site import Site
 from tests.integration.store_world import add, changed, consistent, delete, push, update, work
 from tests.published import listed, picture, valid_now
 from tests.world import World, make_site

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from sitemap_store.entries import digest
-from sitemap_store.events import Event
-from sitemap_store.site import Site
-from sitemap_store.store import _bucket, level
+from sitemap_store.model.entries import digest
+from sitemap_store.model.events import Event
+from sitemap_store.model.site import Site
+from sitemap_store.redis.store import _bucket, level
 from tests.integration.store_world import DAY, add, consistent, delete, directory, fields, push, seat
 from tests.world import BASE, World, make_site
 

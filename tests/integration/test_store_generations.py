@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import redis
 
-from sitemap_store.claims import Claim
-from sitemap_store.render import Style
-from sitemap_store.site import Site
-from sitemap_store.snapshot import Snapshot
-from sitemap_store.state import FAILURES
+from sitemap_store.model.site import Site
+from sitemap_store.model.style import Style
+from sitemap_store.redis.claims import Claim
+from sitemap_store.redis.state import FAILURES
+from sitemap_store.shards.snapshot import Snapshot
 from tests.integration.store_world import (
     add,
     consistent,
@@ -325,7 +325,7 @@ def test_a_log_larger_than_a_rewrite_may_fold_is_folded_in_parts(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is left in the log is wanted still."""
-    monkeypatch.setattr("sitemap_store.state.LOG_BYTES", 200)
+    monkeypatch.setattr("sitemap_store.redis.state.LOG_BYTES", 200)
     world = make_world(make_site(shard_size=50))
     for n in range(20):
         push(world, add(f"p{n}"))

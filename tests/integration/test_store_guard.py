@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from sitemap_store.errors import Unavailable
-from sitemap_store.output import MARKER, Put
-from sitemap_store.site import Site
+from sitemap_store.model.site import Site
+from sitemap_store.output.folder import MARKER, Put
 from sitemapd.restore import restore_tree
 from tests.integration.store_world import (
     add,

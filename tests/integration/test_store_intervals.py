@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sitemap_store.site import Site
+from sitemap_store.model.site import Site
 from tests.integration.store_world import add, consistent, delete, fields, once_at, push, scores, update, work
 from tests.published import listed, shard_files, urls_of
 from tests.world import BASE, START, World, make_site

@@ -11,13 +11,13 @@ import redis
 
 from producers.http.keyed import KeyedUrls
 from producers.sink import EventSink
-from sitemap_store.entries import digest
-from sitemap_store.keys import KEYS, Key
-from sitemap_store.observed import note_producer
-from sitemap_store.once import Once
-from sitemap_store.protocol import STRICT
-from sitemap_store.state import FAILURES
-from sitemap_store.wake import Waker
+from sitemap_store.model.entries import digest
+from sitemap_store.model.protocol import STRICT
+from sitemap_store.redis.keys import KEYS, Key
+from sitemap_store.redis.observed import note_producer
+from sitemap_store.redis.once import Once
+from sitemap_store.redis.state import FAILURES
+from sitemap_store.redis.wake import Waker
 from sitemapd.restore import restore_tree
 from sitemapd.turn import turn
 from tests.integration.store_world import DAY, add, delete, push, scores, seat, update, work

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sitemap_store.events import Event
-from sitemap_store.site import Site
-from sitemap_store.w3c import instant_ms
+from sitemap_store.model.dates import instant_ms
+from sitemap_store.model.events import Event
+from sitemap_store.model.site import Site
 from tests.integration.store_world import (
     add,
     changed,

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from sitemap_store.claims import Commit
 from sitemap_store.errors import Unavailable
-from sitemap_store.events import Event
-from sitemap_store.output import Put
-from sitemap_store.protocol import STRICT
-from sitemap_store.site import Site
-from sitemap_store.snapshot import EMPTY
+from sitemap_store.model.events import Event
+from sitemap_store.model.protocol import STRICT
+from sitemap_store.model.site import Site
+from sitemap_store.output.folder import Put
+from sitemap_store.redis.claims import Commit
+from sitemap_store.shards.snapshot import EMPTY
 from tests.integration.store_world import (
     POINTS,
     add,

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from sitemap_store.protocol import STRICT
-from sitemap_store.site import Site
-from sitemap_store.snapshot import Snapshot
-from sitemap_store.state import Partition
+from sitemap_store.model.protocol import STRICT
+from sitemap_store.model.site import Site
+from sitemap_store.redis.state import Partition
+from sitemap_store.shards.snapshot import Snapshot
 from tests.integration.store_world import DAY, add, delete, push, update, work
 from tests.world import BASE, START, World, make_site
 

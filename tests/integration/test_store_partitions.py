@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from redis.crc import key_slot
 
-from sitemap_store.entries import digest
-from sitemap_store.site import SHARD_NAME, Site
+from sitemap_store.model.entries import digest
+from sitemap_store.model.site import SHARD_NAME, Site
 from tests.integration.store_world import add, consistent, delete, files, push, seat, settled
 from tests.published import index_files, published, shard_files
 from tests.world import BASE, World, make_site

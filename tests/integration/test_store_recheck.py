@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sitemap_store.render import Style
-from sitemap_store.site import Site
+from sitemap_store.model.site import Site
+from sitemap_store.model.style import Style
 from tests.integration.store_world import add, changed, consistent, fields, push, scores, settled, update
 from tests.published import listed, picture, published
 from tests.world import BASE, World, make_site

@@ -9,9 +9,9 @@ import pytest
 
 from producers.sink import EventSink
 from sitemap_store.errors import Refused
-from sitemap_store.site import Site
-from sitemap_store.state import REJECTED_MAX
-from sitemap_store.wake import Waker
+from sitemap_store.model.site import Site
+from sitemap_store.redis.state import REJECTED_MAX
+from sitemap_store.redis.wake import Waker
 from tests.integration.store_world import fields, settled
 from tests.world import BASE, World, make_site
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from sitemap_store.claims import Wake
-from sitemap_store.entries import Entry
 from sitemap_store.errors import SitemapdError
-from sitemap_store.events import Event
-from sitemap_store.render import Style
-from sitemap_store.site import Site
-from sitemap_store.state import Partition
-from sitemap_store.store import Store
+from sitemap_store.model.entries import Entry
+from sitemap_store.model.events import Event
+from sitemap_store.model.site import Site
+from sitemap_store.model.style import Style
+from sitemap_store.redis.claims import Wake
+from sitemap_store.redis.state import Partition
+from sitemap_store.redis.store import Store
 from sitemapd.restore import discard_tree, restore_tree
 from tests.integration.store_world import (
     add,

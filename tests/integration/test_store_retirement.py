@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sitemap_store.events import Event
-from sitemap_store.site import Site
+from sitemap_store.model.events import Event
+from sitemap_store.model.site import Site
 from tests.integration.store_world import (
     DAY,
     POINTS,

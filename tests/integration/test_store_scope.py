@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from producers.sink import EventSink
-from sitemap_store.site import Site
-from sitemap_store.store import Store
-from sitemap_store.urls import UrlRules
-from sitemap_store.wake import Waker
+from sitemap_store.model.site import Site
+from sitemap_store.model.urls import UrlRules
+from sitemap_store.redis.store import Store
+from sitemap_store.redis.wake import Waker
 from tests.integration.store_world import add, push
 from tests.published import published
 from tests.world import BASE, World, make_site

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sitemap_store.site import Site
-from sitemap_store.state import PATIENCE_MS
+from sitemap_store.model.site import Site
+from sitemap_store.redis.state import PATIENCE_MS
 from tests.integration.store_world import (
     add,
     changed,

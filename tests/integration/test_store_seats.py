@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sitemap_store.site import Site
+from sitemap_store.model.site import Site
 from tests.integration.store_world import (
     DAY,
     add,

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from sitemap_store.errors import Unavailable
-from sitemap_store.output import Put
-from sitemap_store.protocol import STRICT, Limits
-from sitemap_store.site import Site
+from sitemap_store.model.protocol import STRICT, Limits
+from sitemap_store.model.site import Site
+from sitemap_store.output.folder import Put
 from tests.integration.store_world import (
     DAY,
     POINTS,

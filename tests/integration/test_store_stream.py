@@ -13,12 +13,12 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sitemap_store.claims import Wake
 from sitemap_store.errors import Unavailable
-from sitemap_store.events import Event
-from sitemap_store.site import Site
-from sitemap_store.state import Partition
-from sitemap_store.stream import AHEAD, AppendStream, Place
+from sitemap_store.model.events import Event
+from sitemap_store.model.site import Site
+from sitemap_store.redis.claims import Wake
+from sitemap_store.redis.state import Partition
+from sitemap_store.redis.stream import AHEAD, AppendStream, Place
 from tests.examples import examples
 from tests.integration.store_world import add, consistent, delete, fields, settled
 from tests.published import published

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sitemap_store.claims import Claim, Published, Wake
 from sitemap_store.errors import Unavailable
-from sitemap_store.output import Folder, Put
-from sitemap_store.site import Site
-from sitemap_store.state import Partition
+from sitemap_store.model.site import Site
+from sitemap_store.output.folder import Folder, Put
+from sitemap_store.redis.claims import Claim, Published, Wake
+from sitemap_store.redis.state import Partition
 from tests.integration.store_world import POINTS, add, delete, push, scores, settled, work_until_crash
 from tests.published import published, shard_files
 from tests.world import BASE, World, make_site

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from sitemap_store.events import Event
+from sitemap_store.model.events import Event
 from tests.integration.web_site import KEY, Web, add, publish, served_site, serving
 from tests.redis_server import RedisServer
 from tests.world import BASE, World, make_site

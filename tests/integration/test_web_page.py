@@ -15,10 +15,10 @@ from lxml import html
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sitemap_store.connection import connect
 from sitemap_store.errors import Refused
-from sitemap_store.events import Event
-from sitemap_store.observed import note_producer
+from sitemap_store.model.events import Event
+from sitemap_store.redis.connection import connect
+from sitemap_store.redis.observed import note_producer
 from sitemapd.web.access import SESSION_S, Access
 from sitemapd.web.application import ServedSite
 from tests.integration.web_site import Answer, Web, add, made_token, publish, served_site, serving

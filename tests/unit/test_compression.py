@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_store.compression import TooLarge, compress_snapshot, gunzip_bytes, gzip_bytes
+from sitemap_store.shards.compression import TooLarge, compress_snapshot, gunzip_bytes, gzip_bytes
 
 
 @given(st.binary(max_size=2000))

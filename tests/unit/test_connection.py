@@ -8,8 +8,8 @@ import pytest
 import redis
 from redis._parsers.base import BaseParser
 
-from sitemap_store.connection import translated
 from sitemap_store.errors import RedisRefuses, Unavailable
+from sitemap_store.redis.connection import translated
 from tests.error_replies import REPLIES
 
 

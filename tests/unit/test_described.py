@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from sitemap_store.described import describe, site_of
-from sitemap_store.protocol import CURRENT
-from sitemap_store.sections import SectionRule, Sections
-from sitemap_store.site import Site
-from sitemap_store.urls import UrlRules
+from sitemap_store.model.described import describe, site_of
+from sitemap_store.model.protocol import CURRENT
+from sitemap_store.model.sections import SectionRule, Sections
+from sitemap_store.model.site import Site
+from sitemap_store.model.urls import UrlRules
 
 SITE = Site(
     name="shop",

@@ -18,9 +18,9 @@ from click.testing import CliRunner
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from sitemap_store.keys import KEYS
-from sitemap_store.store import Store
-from sitemap_store.wire import OPS, check
+from sitemap_store.model.wire import OPS, check
+from sitemap_store.redis.keys import KEYS
+from sitemap_store.redis.store import Store
 from sitemapd.build import build, build_site
 from sitemapd.cli import cli
 from sitemapd.settings import DEFAULT_FILE, SectionSettings, Settings, SiteSettings, load

@@ -9,9 +9,9 @@ import pytest
 
 from producers.ndjson import LINE_MAX, read_lines
 from sitemap_store.errors import Refused
-from sitemap_store.events import encode
-from sitemap_store.site import Site
-from sitemap_store.wire import FIELDS, OPS, QUEUE, check
+from sitemap_store.model.events import encode
+from sitemap_store.model.site import Site
+from sitemap_store.model.wire import FIELDS, OPS, QUEUE, check
 from sitemapd.build import build_site
 from sitemapd.settings import SiteSettings
 from tests import markdown
@@ -72,7 +72,7 @@ def test_each_rule_refuses_its_example(rule: str, example: str) -> None:
 def test_no_rule_is_missing() -> None:
     """Each code that a refusal is given in the code has its row."""
     found = set()
-    for path in (*(ROOT / "sitemap_store").glob("*.py"), ROOT / "producers" / "ndjson.py"):
+    for path in (*(ROOT / "sitemap_store").rglob("*.py"), ROOT / "producers" / "ndjson.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call):
                 found |= rules_of(node)

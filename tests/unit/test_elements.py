@@ -7,8 +7,8 @@ from itertools import starmap
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_store.render import index, sitemap_xml
-from sitemap_store.w3c import format_instant
+from sitemap_store.model.dates import format_instant
+from sitemap_store.shards.render import index, sitemap_xml
 from tests.world import make_site
 from worker.index import KEPT, Elements
 

@@ -4,7 +4,7 @@ import hashlib
 
 from hypothesis import given
 
-from sitemap_store.entries import DIGEST_BYTES, Entry, digest
+from sitemap_store.model.entries import DIGEST_BYTES, Entry, digest
 from tests import strategies
 from tests.world import BASE
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_store.events import (
+from sitemap_store.model.events import (
     FUTURE_MS,
     KEEP,
     Event,

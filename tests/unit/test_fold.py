@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_store.entries import Entry, Tombstone
-from sitemap_store.events import Event, Logged, encode
-from sitemap_store.fold import TOMBSTONE_MS, Folded, fold, fold_elements
-from sitemap_store.snapshot import EMPTY, Snapshot
+from sitemap_store.model.entries import Entry, Tombstone
+from sitemap_store.model.events import Event, Logged, encode
+from sitemap_store.shards.fold import TOMBSTONE_MS, Folded, fold, fold_elements
+from sitemap_store.shards.snapshot import EMPTY, Snapshot
 from tests import strategies
 from tests.world import BASE, START
 
@@ -348,7 +348,7 @@ def test_a_bulk_load_is_taken_an_element_at_a_time(
     monkeypatch: pytest.MonkeyPatch, source: str | None
 ) -> None:
     """Adds of new URLs with a lastmod never become events of their own."""
-    monkeypatch.setattr("sitemap_store.fold.read_log", lambda elements: pytest.fail("read one by one"))
+    monkeypatch.setattr("sitemap_store.shards.fold.read_log", lambda elements: pytest.fail("read one by one"))
     adds = [Event("add", f"{BASE}{n}", lastmod=f"2026-01-0{n}", source=source) for n in range(1, 9)]
     element = "\n".join([str(START), *map(encode, adds)]).encode()
     entries = fold_elements(EMPTY, [element], START).snapshot.entries

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sitemap_store.guard import Verdict, judge
+from sitemap_store.model.guard import Verdict, judge
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sitemap_store.claims import Wake
+from sitemap_store.redis.claims import Wake
 from worker.keeper import BUSY_S, ENOUGH, ENOUGH_S, SLOWEST_S, Beat, Keeper
 
 

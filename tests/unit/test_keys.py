@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from sitemap_store.keys import KEYS, prefix
+from sitemap_store.redis.keys import KEYS, prefix
 
 PAGE = Path(__file__).parents[2] / "docs" / "redis-keys.md"
 TYPES = {"string", "hash", "list", "set", "zset", "stream"}

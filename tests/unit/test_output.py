@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from sitemap_store import output as output_module
 from sitemap_store.errors import BadSetting, Unavailable
-from sitemap_store.output import MARKER, Folder, NotOurs, Put
+from sitemap_store.output import folder as output_module
+from sitemap_store.output.folder import MARKER, Folder, NotOurs, Put
 
 NAME = "sitemap-pages-1.xml"
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_store.events import Adds, Event, encode, encode_adds
-from sitemap_store.prepare import BATCH, prepare, prepare_adds
+from sitemap_store.model.events import Adds, Event, encode, encode_adds
+from sitemap_store.redis.prepare import BATCH, prepare, prepare_adds
 from tests import strategies
 from tests.world import BASE, make_site
 

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from sitemap_store import protocol
-from sitemap_store.protocol import CURRENT, STRICT
+from sitemap_store.model import protocol
+from sitemap_store.model.protocol import CURRENT, STRICT
 
 
 def test_every_strict_bound_is_within_the_current_one() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sitemap_store.errors import SitemapdError
-from sitemap_store.output import Folder
+from sitemap_store.output.folder import Folder
 from sitemapd.readable import check_readable
 
 NAME = "sitemap-pages-1.xml"

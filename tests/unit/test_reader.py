@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sitemap_store.compression import gzip_bytes
-from sitemap_store.protocol import CURRENT, SITEMAP_NS
-from sitemap_store.reader import Listed, ReadUrl, Unreadable, plain, read_index, read_urlset
+from sitemap_store.model.protocol import CURRENT, SITEMAP_NS
+from sitemap_store.reading.reader import Listed, ReadUrl, Unreadable, plain, read_index, read_urlset
+from sitemap_store.shards.compression import gzip_bytes
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 URLSET = f'<urlset xmlns="{SITEMAP_NS}">'

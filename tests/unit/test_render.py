@@ -9,25 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from sitemap_store.entries import Entry
-from sitemap_store.events import Event, encode, read_log
-from sitemap_store.fold import fold
-from sitemap_store.protocol import IMAGE_NS, SITEMAP_NS
-from sitemap_store.render import (
-    Extension,
-    Style,
-    escape,
-    frame_bytes,
-    index,
-    sitemap_xml,
-    sized,
-    url_xml,
-    urlset,
-)
-from sitemap_store.snapshot import EMPTY
-from sitemap_store.snapshot import decode as decode_snapshot
-from sitemap_store.snapshot import encode as encode_snapshot
-from sitemap_store.wire import canonical
+from sitemap_store.model.entries import Entry
+from sitemap_store.model.events import Event, encode, read_log
+from sitemap_store.model.protocol import IMAGE_NS, SITEMAP_NS
+from sitemap_store.model.style import Extension, Style
+from sitemap_store.model.wire import canonical
+from sitemap_store.shards.fold import fold
+from sitemap_store.shards.render import escape, frame_bytes, index, sitemap_xml, sized, url_xml, urlset
+from sitemap_store.shards.snapshot import EMPTY
+from sitemap_store.shards.snapshot import decode as decode_snapshot
+from sitemap_store.shards.snapshot import encode as encode_snapshot
 from tests import strategies
 from tests.world import BASE, START
 

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sitemap_store.errors import BadSetting
-from sitemap_store.sections import SectionRule, Sections
+from sitemap_store.model.sections import SectionRule, Sections
 
 HOST: Final = "https://example.com"
 

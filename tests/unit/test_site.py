@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_store.entries import digest
-from sitemap_store.render import Style
-from sitemap_store.site import INDEX_FILE, SHARD_NAME, index_file
+from sitemap_store.model.entries import digest
+from sitemap_store.model.site import INDEX_FILE, SHARD_NAME, index_file
+from sitemap_store.model.style import Style
 from tests import strategies
 from tests.world import BASE, make_site
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_store.entries import Entry, Tombstone
-from sitemap_store.snapshot import EMPTY, VERSION, Snapshot, SnapshotError, decode, encode
+from sitemap_store.model.entries import Entry, Tombstone
+from sitemap_store.shards.snapshot import EMPTY, VERSION, Snapshot, SnapshotError, decode, encode
 from tests import strategies
 from tests.world import BASE, START
 

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_store.protocol import STRICT, Limits
-from sitemap_store.render import Sized
-from sitemap_store.split import cut, outgrown
+from sitemap_store.model.protocol import STRICT, Limits
+from sitemap_store.shards.render import Sized
+from sitemap_store.shards.split import cut, outgrown
 from tests.world import BASE
 
 

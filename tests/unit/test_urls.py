@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sitemap_store.errors import BadSetting, Refused
-from sitemap_store.protocol import CURRENT
-from sitemap_store.urls import UrlRules, normalise, normalise_base, quote_segment
+from sitemap_store.model.protocol import CURRENT
+from sitemap_store.model.urls import UrlRules, normalise, normalise_base, quote_segment
 
 RULES: Final = UrlRules(base="https://example.com/")
 CATALOG: Final = UrlRules(base="https://example.com/catalog/")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_store.errors import Refused
-from sitemap_store.protocol import CHANGEFREQS
-from sitemap_store.values import check_changefreq, check_priority
+from sitemap_store.model.protocol import CHANGEFREQS
+from sitemap_store.model.values import check_changefreq, check_priority
 
 
 @pytest.mark.parametrize("word", CHANGEFREQS)

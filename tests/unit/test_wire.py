@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_store.errors import Refused
-from sitemap_store.events import FUTURE_MS, Event, Op, decode, encode
-from sitemap_store.wire import (
+from sitemap_store.model.events import FUTURE_MS, Event, Op, decode, encode
+from sitemap_store.model.wire import (
     EXT_MAX,
     FIELDS,
     OPS,

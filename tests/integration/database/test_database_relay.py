@@ -14,10 +14,10 @@ from producers.database.check import connect, shape_of
 from producers.database.drain import BATCH, LOOK
 from producers.database.install import uninstall
 from producers.database.session import Session
-from sitemap_store.entries import Entry
 from sitemap_store.errors import Unavailable
-from sitemap_store.events import Event
-from sitemap_store.urls import quote_segment
+from sitemap_store.model.entries import Entry
+from sitemap_store.model.events import Event
+from sitemap_store.model.urls import quote_segment
 from tests.integration.database_world import BASE, SERIAL, TEXT, World, until
 from tests.redis_server import RedisServer
 

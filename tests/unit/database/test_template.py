@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from producers.database.template import Template
 from sitemap_store.errors import Refused
-from sitemap_store.urls import UrlRules, normalise
+from sitemap_store.model.urls import UrlRules, normalise
 
 RULES = UrlRules(base="https://example.com/")
 

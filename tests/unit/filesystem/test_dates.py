@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.filesystem.dates import date_text, instant
-from sitemap_store.w3c import instant_ms, parse_lastmod
+from sitemap_store.model.dates import instant_ms, parse_lastmod
 
 ROME = timezone(timedelta(hours=1))
 

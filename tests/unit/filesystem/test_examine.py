@@ -11,10 +11,10 @@ from producers.filesystem.cache import Cache, Row
 from producers.filesystem.examine import LARGE, Examiner
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
-from sitemap_store.sections import Sections
-from sitemap_store.site import Site
-from sitemap_store.urls import UrlRules
-from sitemap_store.w3c import instant_ms
+from sitemap_store.model.dates import instant_ms
+from sitemap_store.model.sections import Sections
+from sitemap_store.model.site import Site
+from sitemap_store.model.urls import UrlRules
 
 NOW = instant_ms("2026-03-21T12:00:00Z")
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from producers.filesystem.html_head import Head, leads_elsewhere, read_head
 from producers.filesystem.mapping import Mapping
-from sitemap_store.urls import UrlRules
+from sitemap_store.model.urls import UrlRules
 
 NOINDEX: Final = b"<meta name=robots content=noindex>"
 MAPPING: Final = Mapping("/{path}", UrlRules(base="https://example.com/"))

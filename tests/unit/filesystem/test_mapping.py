@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from producers.filesystem.mapping import Mapping
 from producers.filesystem.source import FilesystemSource
 from sitemap_store.errors import Refused
-from sitemap_store.urls import UrlRules, normalise
+from sitemap_store.model.urls import UrlRules, normalise
 
 BASE: Final = "https://example.com/shop/"
 PAGE: Final = Path(__file__).parents[3] / "docs" / "filesystem.md"

@@ -7,7 +7,7 @@ import pytest
 
 from producers.filesystem.page import Facts, read_page
 from producers.filesystem.source import GENERATORS, FilesystemSource
-from sitemap_store.w3c import instant_ms
+from sitemap_store.model.dates import instant_ms
 
 PAGE = Path(__file__).parents[3] / "docs/filesystem.md"
 

@@ -14,8 +14,8 @@ from producers.http.appender import Appender
 from producers.http.problem import Problem
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
-from sitemap_store.events import Event
-from sitemap_store.prepare import BATCH
+from sitemap_store.model.events import Event
+from sitemap_store.redis.prepare import BATCH
 
 
 class Redis(EventSink):

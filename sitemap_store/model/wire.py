@@ -20,11 +20,11 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from sitemap_store.errors import Refused
-from sitemap_store.events import FUTURE_MS, Adds, Event
-from sitemap_store.site import Site
-from sitemap_store.urls import normalise, normalise_listed
-from sitemap_store.values import check_changefreq, check_priority
-from sitemap_store.w3c import ParsedDate, instant_ms, is_full, parse_lastmod
+from sitemap_store.model.dates import ParsedDate, instant_ms, is_full, parse_lastmod
+from sitemap_store.model.events import FUTURE_MS, Adds, Event
+from sitemap_store.model.site import Site
+from sitemap_store.model.urls import normalise, normalise_listed
+from sitemap_store.model.values import check_changefreq, check_priority
 
 QUEUE = "sitemapd"
 """The name of the RQ queue that the workers listen on."""

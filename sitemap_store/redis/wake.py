@@ -13,9 +13,9 @@ import redis
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from sitemap_store.claims import Wake
-from sitemap_store.connection import translated
-from sitemap_store.wire import PUBLISH_INDEX, QUEUE, REWRITE_SHARDS
+from sitemap_store.model.wire import PUBLISH_INDEX, QUEUE, REWRITE_SHARDS
+from sitemap_store.redis.claims import Wake
+from sitemap_store.redis.connection import translated
 
 JOB_TIMEOUT_S = 120
 FAILURE_TTL_S = 24 * 3600

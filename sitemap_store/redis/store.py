@@ -8,17 +8,17 @@ from typing import Any, NamedTuple, cast
 
 import redis
 
-from sitemap_store.claims import Wake
-from sitemap_store.connection import translated
-from sitemap_store.entries import Entry, digest
 from sitemap_store.errors import Refused
-from sitemap_store.events import Event, read_log
-from sitemap_store.fold import fold_elements
-from sitemap_store.prepare import Prepared, prepare
-from sitemap_store.site import Site, index_file
-from sitemap_store.snapshot import Snapshot, decode
-from sitemap_store.state import REJECTED_MAX, Clock, Partition, server_clock
-from sitemap_store.stream import AppendStream, Place
+from sitemap_store.model.entries import Entry, digest
+from sitemap_store.model.events import Event, read_log
+from sitemap_store.model.site import Site, index_file
+from sitemap_store.redis.claims import Wake
+from sitemap_store.redis.connection import translated
+from sitemap_store.redis.prepare import Prepared, prepare
+from sitemap_store.redis.state import REJECTED_MAX, Clock, Partition, server_clock
+from sitemap_store.redis.stream import AppendStream, Place
+from sitemap_store.shards.fold import fold_elements
+from sitemap_store.shards.snapshot import Snapshot, decode
 
 
 class Found(NamedTuple):
@@ -43,7 +43,7 @@ class Store:
     def append(self, events: Iterable[Event], *, delay_ms: int = 0) -> list[Wake]:
         """Append checked events in their order; what was appended when it returns is never lost.
 
-        Returns the shards that need a job now (`sitemap_store.wake`). Their rewrite waits for
+        Returns the shards that need a job now (`sitemap_store.redis.wake`). Their rewrite waits for
         `delay_ms`, which spares half of the rewrites of a bulk load.
         """
         wakes: list[Wake] = []

@@ -21,9 +21,9 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import NamedTuple
 
-from sitemap_store.entries import Entry, Tombstone
-from sitemap_store.events import Event, Logged, PlainAdds, plain_adds, read_log
-from sitemap_store.snapshot import Snapshot
+from sitemap_store.model.entries import Entry, Tombstone
+from sitemap_store.model.events import Event, Logged, PlainAdds, plain_adds, read_log
+from sitemap_store.shards.snapshot import Snapshot
 
 TOMBSTONE_MS = 24 * 3600 * 1000
 

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sitemap_store.errors import BadSetting, Refused
-from sitemap_store.w3c import format_instant, instant_ms, parse_lastmod
+from sitemap_store.model.dates import format_instant, instant_ms, parse_lastmod
 
 FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00Z
 LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z

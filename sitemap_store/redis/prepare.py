@@ -9,9 +9,9 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from sitemap_store.entries import DIGEST_BYTES, digest
-from sitemap_store.events import Adds, Event, encode, encode_adds
-from sitemap_store.site import Site
+from sitemap_store.model.entries import DIGEST_BYTES, digest
+from sitemap_store.model.events import Adds, Event, encode, encode_adds
+from sitemap_store.model.site import Site
 
 BATCH: Final = 500
 """Events per append: a script call of about 3 ms, so that no other client of Redis waits longer."""

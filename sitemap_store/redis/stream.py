@@ -20,10 +20,10 @@ from typing import Any, Final, NamedTuple, Self
 
 import redis
 
-from sitemap_store.claims import Wake
 from sitemap_store.errors import Unavailable
-from sitemap_store.prepare import Packed, Prepared
-from sitemap_store.state import Partition
+from sitemap_store.redis.claims import Wake
+from sitemap_store.redis.prepare import Packed, Prepared
+from sitemap_store.redis.state import Partition
 
 AHEAD: Final = 3
 """Appends that may be under way: enough to keep Redis busy, and no more than a socket's buffer takes."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from sitemap_store.errors import BadSetting, SitemapdError, Unavailable
-from sitemap_store.site import INDEX_FILE, SHARD_NAME
+from sitemap_store.model.site import INDEX_FILE, SHARD_NAME
 
 MARKER = ".sitemapd"
 FILE_MODE = 0o644

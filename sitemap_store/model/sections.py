@@ -21,7 +21,7 @@ from itertools import chain, combinations, groupby
 from typing import Final, NamedTuple
 
 from sitemap_store.errors import BadSetting, Refused
-from sitemap_store.urls import UrlRules, normalise
+from sitemap_store.model.urls import UrlRules, normalise
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*(?:-[a-z0-9_]+)*")
 _NAME_MAX: Final = 40

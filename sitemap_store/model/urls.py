@@ -22,7 +22,7 @@ from urllib.parse import unquote, unquote_to_bytes
 import idna
 
 from sitemap_store.errors import BadSetting, Refused
-from sitemap_store.protocol import STRICT, Limits
+from sitemap_store.model.protocol import STRICT, Limits
 
 _UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _SEGMENT: Final = _UNRESERVED + "!$&'()*+,;=:@"

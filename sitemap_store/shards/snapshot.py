@@ -21,9 +21,9 @@ import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sitemap_store.compression import compress_snapshot
-from sitemap_store.entries import Entry, Tombstone
 from sitemap_store.errors import SitemapdError
+from sitemap_store.model.entries import Entry, Tombstone
+from sitemap_store.shards.compression import compress_snapshot
 
 VERSION = 1
 

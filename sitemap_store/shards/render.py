@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from sitemap_store.entries import Entry
-from sitemap_store.protocol import SITEMAP_NS
+from sitemap_store.model.entries import Entry
+from sitemap_store.model.protocol import SITEMAP_NS
+from sitemap_store.model.style import Style
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _URLSET_END = "</urlset>\n"
@@ -24,26 +24,6 @@ _INDEX_END = "</sitemapindex>\n"
 def etag_of(body: bytes) -> str:
     """What a file's content is known by: 32 hexadecimal digits, of the bytes before compression."""
     return hashlib.blake2b(body, digest_size=16).hexdigest()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extension:
-    """How one key of an entry's `ext` object becomes XML."""
-
-    prefix: str
-    namespace: str
-    write: Callable[[object], str]
-    """The extension's value, already checked on the way in → its escaped child elements of url."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
-    """What rendering needs beside the entries: a section's defaults and the extensions in use."""
-
-    changefreq: str = ""
-    """Written for entries that have none of their own; empty to leave it out."""
-    priority: str = ""
-    extensions: Mapping[str, Extension] = field(default_factory=dict)
 
 
 class Sized(NamedTuple):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from sitemap_store.protocol import Limits
-from sitemap_store.render import Sized
+from sitemap_store.model.protocol import Limits
+from sitemap_store.shards.render import Sized
 
 
 def outgrown(urls: int, size: int, limits: Limits) -> bool:

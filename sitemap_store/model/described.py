@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from sitemap_store.protocol import Limits
-from sitemap_store.sections import SectionRule, Sections
-from sitemap_store.site import Site
-from sitemap_store.urls import UrlRules
+from sitemap_store.model.protocol import Limits
+from sitemap_store.model.sections import SectionRule, Sections
+from sitemap_store.model.site import Site
+from sitemap_store.model.urls import UrlRules
 
 
 def describe(site: Site) -> str:

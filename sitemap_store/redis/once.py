@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final, Literal, NamedTuple
 
-from sitemap_store.store import Store
+from sitemap_store.redis.store import Store
 
 HOLD_MS: Final = 10_000
 """How long a request that was cut off without a word keeps its key."""

@@ -1,4 +1,4 @@
-"""One partition's state in Redis: the store's writes, each one atomic script (keys: `sitemap_store.keys`).
+"""One partition's state in Redis: the store's writes, each one atomic script (keys: `keys.py`).
 
 Longer than most modules, since it is the list of the scripts with their arguments and answers: one
 method a script, and nothing else.
@@ -11,16 +11,16 @@ from typing import Any, Literal
 
 import redis
 
-from sitemap_store.claims import Claim, Commit, Committed, IndexClaim, Member, Published, Wake
-from sitemap_store.connection import translated
-from sitemap_store.described import describe
-from sitemap_store.entries import digest
-from sitemap_store.keys import prefix
-from sitemap_store.prepare import Packed
-from sitemap_store.render import etag_of
-from sitemap_store.scripts import Scripts
-from sitemap_store.site import Site, index_file
-from sitemap_store.snapshot import Snapshot, encode
+from sitemap_store.model.described import describe
+from sitemap_store.model.entries import digest
+from sitemap_store.model.site import Site, index_file
+from sitemap_store.redis.claims import Claim, Commit, Committed, IndexClaim, Member, Published, Wake
+from sitemap_store.redis.connection import translated
+from sitemap_store.redis.keys import prefix
+from sitemap_store.redis.prepare import Packed
+from sitemap_store.redis.scripts import Scripts
+from sitemap_store.shards.render import etag_of
+from sitemap_store.shards.snapshot import Snapshot, encode
 
 LEASE_MS = 60_000
 """How long a worker that was not heard of keeps a shard. A dead child's leases are freed at once."""
@@ -439,7 +439,7 @@ class Partition:
         return int(answer) >= 0
 
     def once(self, digest: str, *args: Any) -> tuple[bytes, Any]:
-        """Take an idempotency key, or keep its answer (`sitemap_store.once`)."""
+        """Take an idempotency key, or keep its answer (`sitemap_store.redis.once`)."""
         state, found = self._run("once", digest, *args)
         return state, found
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from sitemap_store.compression import TooLarge, gunzip_bytes
 from sitemap_store.errors import SitemapdError
-from sitemap_store.protocol import CURRENT, SITEMAP_NS
+from sitemap_store.model.protocol import CURRENT, SITEMAP_NS
+from sitemap_store.shards.compression import TooLarge, gunzip_bytes
 
 _NS = f"{{{SITEMAP_NS}}}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sitemap_store.snapshot import Snapshot, decode
+from sitemap_store.shards.snapshot import Snapshot, decode
 
 
 class Claim(NamedTuple):
@@ -67,7 +67,7 @@ class Published(NamedTuple):
     """Empty when there is none, since the shard is."""
     etag: str
     put: str
-    """What putting it there did (`sitemap_store.output.Put`)."""
+    """What putting it there did (`sitemap_store.output.folder.Put`)."""
     size: int
     """How many bytes were written."""
     folded: int

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from sitemap_store.errors import Refused
-from sitemap_store.protocol import CHANGEFREQS
+from sitemap_store.model.protocol import CHANGEFREQS
 
 _TENTHS: Final = re.compile(r"0(?:\.([0-9])0{0,8})?|1(?:\.0{1,9})?")
 _DECIMAL: Final = re.compile(r"0\.[0-9]+")

@@ -1,6 +1,6 @@
 """What a site counted: for the status page, the metrics and `sitemapd status`.
 
-The scripts count; the keys are in `sitemap_store.keys`. A site's numbers are those of its partitions
+The scripts count; the keys are in `sitemap_store.redis.keys`. A site's numbers are those of its partitions
 together. All raise Unavailable when Redis is.
 """
 
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import redis
 
-from sitemap_store.connection import translated
 from sitemap_store.errors import RedisRefuses
-from sitemap_store.store import Store
+from sitemap_store.redis.connection import translated
+from sitemap_store.redis.store import Store
 
 LAG_BOUNDS_MS = (
     *(10, 25, 50, 75, 100, 150, 200, 250, 300, 400, 500, 750),

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sitemap_store.protocol import STRICT, Limits
-from sitemap_store.render import Style
-from sitemap_store.sections import Sections
-from sitemap_store.urls import UrlRules
+from sitemap_store.model.protocol import STRICT, Limits
+from sitemap_store.model.sections import Sections
+from sitemap_store.model.style import Style
+from sitemap_store.model.urls import UrlRules
 
 INDEX_NAME = "sitemap.xml"
 SHARD_NAME = re.compile(r"sitemap-([a-z][a-z0-9_]*(?:-[a-z0-9_]+)*)-([1-9][0-9]*)\.xml(\.gz)?")

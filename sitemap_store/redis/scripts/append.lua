@@ -56,7 +56,7 @@ end
 local n, seats = tonumber(state[1] or 1), tonumber(state[2] or 0)
 local size, split = level(n)
 local open, touched, order, total = {}, {}, {}, 0
-local X, WIDTH = 120, 10 -- an urgent delete's code, a digest's bytes (sitemap_store.events, .entries)
+local X, WIDTH = 120, 10 -- an urgent delete's code, a digest's bytes (sitemap_store.model.events, .entries)
 local urgent = ARGV[10] == '1'
 
 -- The section's open shard; a full one freezes and the next is opened.

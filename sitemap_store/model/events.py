@@ -7,7 +7,7 @@ milliseconds, each further line is one record::
 
 Empty fields at the end are left out. In an update a lone ``=`` stands for "keep what is there".
 No field can hold a tab or a line feed: locs are percent-encoded, ``ext`` is JSON, and the other
-fields are checked before they get here (`sitemap_store.wire`).
+fields are checked before they get here (`sitemap_store.model.wire`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What a sitemap says, and the rules for it: URLs, dates, events, entries, sections, limits. Pure."""

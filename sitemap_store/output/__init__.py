@@ -1,0 +1,1 @@
+"""Where the published files are put."""

@@ -1,0 +1,1 @@
+"""Sitemap files from outside, read safely."""

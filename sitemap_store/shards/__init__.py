@@ -1,0 +1,1 @@
+"""Entries in shards and as files: snapshot, fold, split, render. Pure."""
