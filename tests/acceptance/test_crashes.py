@@ -14,7 +14,7 @@ import redis
 
 from sitemapd.faults import VARIABLE
 from tests.acceptance.place import BASE, Place, Service, add, delete, ndjson, settings, update
-from tests.acceptance.processes import running, state
+from tests.acceptance.processes import arm, running, state
 from tests.acceptance.until import PATIENCE, holds, until
 from tests.published import picture, published, valid_now
 from tests.redis_server import RedisServer
@@ -31,22 +31,24 @@ class Shop:
     def __init__(self, place: Place, server: RedisServer) -> None:
         self.place = place
         self.server = server
-        self.flag = place.folder / "fault"
-        self.flag.write_text("not armed")
+        self.faults = place.folder / "faults"
+        self.faults.mkdir()
+        self._fault = ("claimed", "kill")
         self.expected: dict[str, str | None] = {}
         place.configure(settings(server.url, shard_size=5, min_interval=0.2))
 
     def start(self, point: str = "claimed", action: str = "kill", *, processes: int = 2) -> Service:
         """Start workers that will meet the fault once it is armed."""
-        return self.place.worker(env={VARIABLE: f"{point}:{action}:{self.flag}"}, processes=processes)
+        self._fault = (point, action)
+        return self.place.worker(env={VARIABLE: str(self.faults)}, processes=processes)
 
     def arm(self) -> None:
         """From now on the first worker to reach the point meets the fault."""
-        self.flag.unlink()
+        arm(self.faults, *self._fault)
 
     def struck(self) -> None:
         """Wait for the fault."""
-        until(self.flag.exists, what="a worker reaches the point")
+        until(lambda: not list(self.faults.iterdir()), what="a worker reaches the point")
 
     def push(self, *events: dict[str, object]) -> None:
         """Push events, and note in the dict what they make of it."""
