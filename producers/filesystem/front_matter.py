@@ -18,6 +18,8 @@ from sitemap_store.errors import SitemapdError
 
 _YAML: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE)
 _TOML: Final = re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*$", re.DOTALL | re.MULTILINE)
+_LONG_KEY: Final = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}""")
+"""A TOML key of very many parts: the parser's memory grows with their square."""
 _WIDE: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _OPENERS: Final = (b"---", b"+++", b"{", codecs.BOM_UTF8, *_WIDE)
 _KEPT_TAGS: Final = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
@@ -82,6 +84,8 @@ def _read(text: str) -> object:
         return yaml.load(match[1], _Text) if match else None
     if text.startswith("+++"):
         match = _TOML.match(text)
+        if match and _LONG_KEY.search(match[1]):
+            raise FrontMatterError("a key in its front matter has more than 64 parts")
         return tomllib.loads(match[1], parse_float=str) if match else None
     if not text.startswith("{") or text.startswith(("{{", "{%")):
         return None

@@ -129,7 +129,7 @@ class Place:
         self.folder = folder
         self.output = folder / "public"
         self._more = env or {}
-        self._prefix = prefix
+        self.prefix = prefix
         """A command that each of the commands is run by."""
         self.secret = ""
         """Must be in no output of any command."""
@@ -151,7 +151,12 @@ class Place:
     ) -> Result:
         """Run a command to its end."""
         done = subprocess.run(
-            self._line(arguments), cwd=self.folder, env=self._env(env), input=stdin, capture_output=True, timeout=within
+            self._line(arguments),
+            cwd=self.folder,
+            env=self._env(env),
+            input=stdin,
+            capture_output=True,
+            timeout=within,
         )
         result = Result(code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode())
         self._said.append(result.out + result.err)
@@ -195,7 +200,7 @@ class Place:
         return result
 
     def _line(self, arguments: Sequence[str]) -> list[str]:
-        return [*self._prefix, sys.executable, "-m", "sitemapd", *arguments]
+        return [*self.prefix, sys.executable, "-m", "sitemapd", *arguments]
 
     def _env(self, more: Mapping[str, str] | None) -> dict[str, str]:
         """This process' environment without any setting of sitemapd."""

@@ -9,7 +9,8 @@ import signal
 import sys
 from types import FrameType
 
-from tests.torture.faults import chosen, faults
+from tests.redis_server import KINDS
+from tests.torture.faults import LEASE_S, chosen, faults
 from tests.torture.run import Options, Torture
 
 
@@ -20,7 +21,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help="no more rounds than that")
     parser.add_argument("--seed", type=int, default=None, help="the plan's; a new one without it")
     parser.add_argument("--faults", default="all", help="names, groups, all or none; -NAME leaves one out")
-    parser.add_argument("--stop-seconds", type=float, default=5, help="the longest SIGSTOP; a lease lasts 60")
+    parser.add_argument("--lease", type=float, default=LEASE_S, help="seconds; 60 is the service's own")
+    parser.add_argument(
+        "--server", choices=KINDS, help="what stores the state; else one whose clock can be set"
+    )
     parser.add_argument(
         "--settle", type=float, default=60, help="seconds until a round that does not end is a violation"
     )
@@ -28,7 +32,7 @@ def main() -> int:
     given = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
     try:
-        selected = chosen(given.faults, faults(given.stop_seconds))
+        selected = chosen(given.faults, faults(given.lease))
     except ValueError as error:
         parser.error(str(error))
     signal.signal(signal.SIGTERM, _interrupt)
@@ -41,6 +45,8 @@ def main() -> int:
             rounds=given.rounds,
             settle=given.settle,
             keys=not given.no_keys,
+            lease=given.lease,
+            server=given.server,
             say=_say,
         )
     )
