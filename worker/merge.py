@@ -7,7 +7,7 @@ Order, so that a URL is for a moment listed twice and at no moment nowhere:
 3. commit   one step makes all of it the later shard's state, moves the seats and what came into the logs
             meanwhile, and ends the leases; both files are wanted
 4. then `worker.publish`, as after any change: the later shard's file, its index, and only then the other's.
-   The shard that gave its entries away can't be claimed before (`keep_file_until`, common.lua)
+   The shard that gave its entries away gets no lease before (`keep_file_until` in common.lua)
 
 A crash before 3 changes nothing, and one after it leaves shards that are wanted. An emptied shard goes, and its
 number is not given again.

@@ -46,7 +46,7 @@ KEYS: Final = (
         "ms), file, old (names to unlink), sources, urgent, fails (times that it could not be rendered), "
         "after (the shard that has entries of this one's file, and its generation with them), "
         "listed (generation of the index that names it)",
-        "append, commit, published, postpone, want",
+        "append, commit, published, postpone, want, merge",
         "23 fields",
     ),
     Key("snap:<id>", "string", "the shard's snapshot", "commit, restore", "one shard"),

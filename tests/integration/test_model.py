@@ -223,7 +223,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def restore(self) -> None:
-        """Redis is lost at this moment and taken back from the tree: each URL that was listed has one seat."""
+        """Redis is lost now and taken back from the tree: each URL that was listed has one seat."""
         tree: dict[str, set[tuple[str | None, ...]]] = {}
         for name in listed(self.folder):
             for loc, *values in urls_of(self.folder / name):
