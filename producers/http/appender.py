@@ -26,7 +26,7 @@ from producers.http.problem import Problem, unavailable
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 from sitemap_store.model.events import Event
-from sitemap_store.redis.prepare import BATCH, Prepared
+from sitemap_store.redis.store import BATCH
 
 BULK: Final = 200
 """Events from which on a request is a long one, and the workers are better woken a little later."""
@@ -38,8 +38,6 @@ class _Part:
 
     events: Sequence[Event]
     done: asyncio.Future[None]
-    prepared: Sequence[Prepared] = ()
-    """The events, encoded already, where that was done elsewhere."""
     taken: int = 0
     """How many of the events were given to Redis."""
 
@@ -62,13 +60,10 @@ class Appender:
         self._long: deque[_Part] = deque()
         self._running = False
 
-    def send(self, events: Sequence[Event], prepared: Sequence[Prepared] = ()) -> asyncio.Future[None]:
-        """Append events: they are in Redis when the future is done. It raises Problem (503) otherwise.
-
-        `prepared` is what `Store.prepare` made of them, for a long body's.
-        """
+    def send(self, events: Sequence[Event]) -> asyncio.Future[None]:
+        """Append events: they are in Redis when the future is done. It raises Problem (503) otherwise."""
         loop = asyncio.get_running_loop()
-        part = _Part(events, loop.create_future(), prepared)
+        part = _Part(events, loop.create_future())
         with self._lock:
             idle = not self._running
             if idle:
@@ -109,9 +104,6 @@ class Appender:
     def _append(self, parts: Sequence[_Part]) -> None:
         """Append the next events of one part, or all of several. Raises Unavailable."""
         first = parts[0]
-        if len(first.events) > BULK and first.prepared:
-            self._sink.send_prepared([first.prepared[first.taken // BATCH]], bulk=True)
-            return
         events = first.events[first.taken : first.taken + BATCH]
         if len(parts) > 1:
             events = list(chain.from_iterable(part.events for part in parts))

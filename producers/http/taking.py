@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable
 from typing import Final, NamedTuple
 
 from producers.http.access import Token
@@ -14,8 +14,7 @@ from producers.http.splitter import Batch, Splitter
 from sitemap_store.errors import Refused
 from sitemap_store.model.events import Event
 from sitemap_store.model.site import Site
-from sitemap_store.model.wire import check, quick
-from sitemap_store.redis.prepare import Prepared
+from sitemap_store.model.wire import check
 
 
 class Speaker(NamedTuple):
@@ -51,15 +50,11 @@ def look_at(batch: Batch, site: Site, now: int, who: Speaker) -> Checked:
     refused: list[tuple[int, Refused]] = []
     warnings: tuple[str, ...] = ()
     token, source, since = who
-    plain, scope = quick(site, source), token.sources
+    scope = token.sources
     for line, item in zip(*batch.read(), strict=True):
-        event = plain(item)
         try:
-            if event is None:
-                if isinstance(item, Refused):
-                    raise item
-                event, said = check(item, site, now, source=source)
-                warnings += said
+            event, said = check(item, site, now, source=source)
+            warnings += said
             if scope is not None:
                 scoped(event, token)
         except Refused as error:
@@ -123,22 +118,15 @@ class Taking:
 
     async def _take(self, batch: Batch) -> None:
         now, site = await self._intake.look(), self._intake.sink.store.site
-        prepared: Sequence[Prepared] = ()
         if len(batch) <= INLINE:
             checked = look_at(batch, site, now, self.who)
         else:
-            checked, prepared = await asyncio.to_thread(self._look_at_long, batch, now)
+            checked = await asyncio.to_thread(look_at, batch, site, now, self.who)
         await self._settle()
-        self._send(checked, prepared)
+        self._send(checked)
 
-    def _look_at_long(self, batch: Batch, now: int) -> tuple[Checked, Sequence[Prepared]]:
-        """Check a batch and encode its events: what can be done while Redis takes the last."""
-        store = self._intake.sink.store
-        checked = look_at(batch, store.site, now, self.who)
-        return checked, list(store.prepare(checked.events))
-
-    def _send(self, checked: Checked, prepared: Sequence[Prepared] = ()) -> None:
-        self._sent = checked, self._intake.send(checked.events, prepared) if checked.events else None
+    def _send(self, checked: Checked) -> None:
+        self._sent = checked, self._intake.send(checked.events) if checked.events else None
 
     async def _settle(self) -> None:
         """See that what was sent is in Redis, and count it. Raises Problem (503)."""

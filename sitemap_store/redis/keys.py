@@ -212,13 +212,6 @@ KEYS: Final = (
         "rejected", "stream", "the last refusals: loc, rule, detail, source", "reject", "about 1,000 entries"
     ),
     Key(
-        "stream:<id>",
-        "string",
-        "the place of a producer's last append that was sent ahead, so that none undoes a later one",
-        "append",
-        "the streams of the last minute",
-    ),
-    Key(
         "hook:<webhook>",
         "hash",
         "what a webhook's keys stand for: digest of a key → its URLs, digest of a URL → its key",

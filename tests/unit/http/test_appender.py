@@ -15,7 +15,7 @@ from producers.http.problem import Problem
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 from sitemap_store.model.events import Event
-from sitemap_store.redis.prepare import BATCH
+from sitemap_store.redis.store import BATCH
 
 
 class Redis(EventSink):
