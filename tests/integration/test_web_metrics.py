@@ -206,7 +206,7 @@ def test_openmetrics_is_spoken(world: World, web: Web) -> None:
 
 def test_the_script_has_the_same_bounds() -> None:
     """The list of bounds in record.lua is the one that the readers use."""
-    lua = (ROOT / "sitemap_store" / "scripts" / "record.lua").read_text("utf-8")
+    lua = (ROOT / "sitemap_store" / "redis" / "scripts" / "record.lua").read_text("utf-8")
     found = re.search(r"LAGS = \{([\d,\s]+)\}", lua)
     assert found is not None
     assert tuple(map(int, found[1].split(","))) == LAG_BOUNDS_MS
