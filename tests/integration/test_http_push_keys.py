@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from producers.http import keyed
-from producers.http.hooks import Webhook
+from producers.http import webhooks
 from producers.http.mapping import Rule, Template, pointer
+from producers.http.webhooks import Webhook
 from tests.integration.http_world import HttpWorld, token
 from tests.world import BASE
 
@@ -83,7 +83,7 @@ def test_a_refused_url_leaves_what_the_key_has(world: HttpWorld) -> None:
 
 def test_keys_have_a_bound(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key beyond the bound is stored and not remembered, and the answer says so; known ones go on."""
-    monkeypatch.setattr(keyed, "KEYS_MAX", 3)
+    monkeypatch.setattr(webhooks, "KEYS_MAX", 3)
     answers = [deliver(world, id=n, slug=f"p{n}") for n in range(4)]
     assert [len(answer.json().get("warnings", ())) for answer in answers] == [0, 0, 0, 1]
     assert len(world.locs()) == 4
