@@ -72,43 +72,29 @@ class Partition:
         self.outdated = False
         """Whether a claim was refused since settings with a higher number are in force."""
 
-    def append(self, packed: Packed, *, delay_ms: int = 0, place: str = "") -> Wake:
+    def append(self, packed: Packed, *, delay_ms: int = 0) -> Wake:
         """Append events; when it returns they are as durable as Redis makes them.
 
-        A shard that turns due is not rewritten before `delay_ms` have passed. `place` is "id n" for the n-th
-        append of a stream: one that is appended already, or was overtaken, does nothing.
+        A shard that turns due is not rewritten before `delay_ms` have passed.
         """
-        return self._wake(self._run("append", *self._append_args(packed, delay_ms, place)))
+        return self.begin_append(packed, delay_ms=delay_ms)()
 
-    def append_call(self, packed: Packed, delay_ms: int, place: str) -> Sequence[Any]:
-        """The command that `append` sends, for one who reads its answer later (`appended`)."""
-        args = self._append_args(packed, delay_ms, place)
-        return self._scripts.call("append", self.prefix, self._clock(), *args)
+    def begin_append(self, packed: Packed, *, delay_ms: int = 0) -> Callable[[], Wake]:
+        """Send an append; what is returned waits until it is stored, as `append` does, and has to be called.
 
-    def overtake(self, stream: str) -> None:
-        """Have appends of a stream that are still under way do nothing."""
-        with translated():
-            self.client.set(f"{self.prefix}:stream:{stream}", 2**52, ex=60)
-
-    def appended(self, answer: Iterable[bytes]) -> Wake:
-        """What `append` returns, from Redis' answer to `append_call`."""
-        return self._wake(answer)
-
-    def _append_args(self, packed: Packed, delay_ms: int, place: str) -> Sequence[Any]:
+        Nothing else may be appended before: else an append that is sent again could undo a later one.
+        """
         site, (sections, kinds, urgent, *events) = self.site, packed
-        return (
-            self._interval,
-            site.shard_size,
-            site.index_size,
-            site.partitions,
-            self.number,
-            delay_ms,
-            sections,
-            kinds,
-            urgent,
-            place,
-            *events,
-        )
+        settings = (self._interval, site.shard_size, site.index_size, site.partitions, self.number, delay_ms)
+        args = (self._clock(), *settings, sections, kinds, urgent, *events)
+        with translated():
+            answer = self._scripts.begin("append", self.prefix, *args)
+
+        def stored() -> Wake:
+            with translated():
+                return self._wake(answer())
+
+        return stored
 
     def claim(self, shard: int, worker: str) -> Claim | None:
         """`claim_each` of one shard."""
