@@ -9,8 +9,8 @@ Order, so that a URL is for a moment listed twice and at no moment nowhere:
 4. then `worker.publish`, as after any change: the later shard's file, its index, and only then the other's.
    The shard that gave its entries away gets no lease before (`keep_file_until` in common.lua)
 
-A crash before 3 changes nothing, and one after it leaves shards that are wanted. An emptied shard goes, and its
-number is not given again.
+A crash before 3 changes nothing, and one after it leaves shards that are wanted. An emptied shard goes, and
+its number is not given again.
 """
 
 from __future__ import annotations
