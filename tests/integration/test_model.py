@@ -209,7 +209,8 @@ class Machine(RuleBasedStateMachine):
                     self.world.run(self.world.worker("B"), *job)
 
         part = self.world.store.partitions[picks[0] % self.world.site.partitions]
-        ids = sorted(map(int, self.client.zrange(f"{part.prefix}:shards", 0, -1)))
+        names: Any = self.client.zrange(f"{part.prefix}:shards", 0, -1)
+        ids = sorted(map(int, names))
         self.world.fault = fault
         if len(ids) > 1:
             some = dict.fromkeys(ids[pick % len(ids)] for pick in picks)
