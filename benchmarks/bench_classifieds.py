@@ -1,7 +1,7 @@
 """`python -m benchmarks.bench_classifieds [--days N]`: a classifieds site's year, with and without merging.
 
 20,000 advertisements are live. Each day 1,000 come and 1,000 go: those that are 60 days old, and else any.
-The clock is simulated; Redis, the worker's code and the files are real. Six hours' events come at once, but on
+The clock is simulated; Redis, the worker's code and files are real. Six hours' events come at once, but on
 every thirtieth day and the last one, which a crawler follows: there each hour's events come at once, and the
 crawler then reads the index and each file whose lastmod is another than before.
 
