@@ -43,7 +43,7 @@ class Fault:
     group: str
     promised: str
     within: float
-    """Seconds from its end in which everything is to be published again, on a machine that does nothing else."""
+    """Seconds from its end in which all is to be published again, on a machine that does nothing else."""
     means: Means
     lasts: tuple[float, float] = (0.2, 2.0)
     """Seconds for which it holds, from and to."""

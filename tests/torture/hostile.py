@@ -1,4 +1,4 @@
-"""Files that are made to hurt whoever reads them: XML for readers of the output, front matter for the watcher. Pure."""
+"""Files made to hurt who reads them: XML for readers of the output, front matter for the watcher. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of our own processes: killed and stopped, at random and at each step of a rewrite; their clock set back."""
+"""Faults of our own processes: killed, stopped, at random and at each step of a rewrite; their clock set back."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _stop_at(step: str, strike: Strike) -> Iterator[None]:
 
 
 def _struck(world: World, step: str, action: str) -> list[int]:
-    """Strike the next worker that comes to a step; who is stopped then. A step that no load leads to is left."""
+    """Strike the next worker that comes to a step; who is stopped then. A step that none comes to is left."""
     arm(world.steps, step, action)
     deadline = time.monotonic() + REACHED_S
     while (world.steps / step).exists() and time.monotonic() < deadline:
@@ -123,7 +123,7 @@ def _clock_back(strike: Strike) -> Iterator[None]:
 
 
 def process_faults(lease: float) -> Iterator[Fault]:
-    """Them all. A lease lasts for `lease` seconds; who is stopped past one wakes up after another took over."""
+    """Them all. A lease lasts `lease` seconds; who is stopped past one wakes up after another took over."""
     at_once, past = (0.0, 0.0), (1.1 * lease, 1.3 * lease)
     ours = partial(Fault, group="processes", within=5.0)
     killed = partial(ours, promised=LOSES_NOTHING, lasts=at_once)

@@ -1,4 +1,4 @@
-"""Faults of Redis: killed, paused, away, behind a broken connection, with another clock, or replaced by its replica."""
+"""Faults of Redis: killed, paused, away, behind a broken connection, with another clock, or failed over."""
 
 from __future__ import annotations
 

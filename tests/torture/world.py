@@ -1,4 +1,4 @@
-"""The processes: Redis and its replica behind a proxy, two supervisors with two workers each, watcher, relay, HTTP.
+"""The processes: Redis and its replica behind a proxy, two supervisors, four workers, watcher, relay, HTTP.
 
 What only the inside of a process can bring about is in `inside/sitecustomize.py`, which each of ours runs.
 """
@@ -92,7 +92,7 @@ class World:
     def __init__(self, lease: float, server: Kind | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="sm-torture-"))
         self.steps = self.folder / "steps"
-        """A file here, named like a step of a rewrite, strikes the worker that comes to it (`sitemapd.faults`)."""
+        """A file here, named like a step, strikes the worker that comes to that (`sitemapd.faults`)."""
         self._eio = self.folder / "eio"
         found = glob(FAKETIME)
         self._faketime = found[0] if found else ""
@@ -108,7 +108,7 @@ class World:
         """Services that were killed, with their names."""
         self.address = ""
         self.clock = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
-        """When the run's own clock began: every `at` is long past, also for a clock that is an hour behind."""
+        """When the run's own clock began: each `at` is long past, also for a clock that is an hour behind."""
         self.no_mount = "it is not mounted yet"
         """Why the output is no small disk of its own; empty when it is."""
         self.may_all = "" if os.geteuid() or self.place.prefix else "root may write everywhere"
@@ -163,7 +163,7 @@ class World:
         }
 
     def set_clock(self, whose: str, seconds: int) -> None:
-        """Set the clocks of our processes (`hosts`) or of Redis and its replica (`redis`) wrong by so much."""
+        """Set the clocks of our processes (`hosts`), or of Redis and its replica (`redis`), wrong by that."""
         half = self.folder / "clock.new"
         half.write_text(f"{seconds:+d}\n")
         half.replace(self.folder / f"clock-{whose}")
