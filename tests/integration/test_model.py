@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 
 from sitemap_store.model.events import Event
 from sitemap_store.model.protocol import STRICT
+from sitemap_store.redis.merge import mergeable
 from sitemapd.restore import restore_tree
 from tests.examples import examples
 from tests.published import listed, picture, published, shard_files, urls_of, valid_now
@@ -108,11 +109,15 @@ class Machine(RuleBasedStateMachine):
         gzip=st.booleans(),
         index_size=st.sampled_from([2, 9]),
         urls_per_file=st.sampled_from([2, 4, 50_000]),
+        shard_size=st.sampled_from([1, 3]),
     )
-    def begin(self, partitions: int, gzip: bool, index_size: int, urls_per_file: int) -> None:
+    def begin(
+        self, partitions: int, gzip: bool, index_size: int, urls_per_file: int, shard_size: int
+    ) -> None:
         self.client.flushall()
         site = make_site(
             sections={"blog": "/blog/**"},
+            shard_size=shard_size,
             partitions=partitions,
             gzip=gzip,
             index_size=index_size,
@@ -198,9 +203,12 @@ class Machine(RuleBasedStateMachine):
         worker=st.sampled_from("ABC"),
         point=st.sampled_from([None, None, *MERGE_POINTS]),
         what=st.sampled_from(["dies", "stands still", "events come"]),
+        settled=st.booleans(),
     )
-    def merge(self, picks: list[int], worker: str, point: str | None, what: str) -> None:
-        """Any shards, of any section and in any state; the worker may die in it, or stand still for long."""
+    def merge(self, picks: list[int], worker: str, point: str | None, what: str, settled: bool) -> None:
+        """Any shards, in any state or all that may be; the worker may die in it, or stand still for long."""
+        if settled:
+            self.world.settle()
 
         def fault(at: str) -> None:
             if at == point and what == "dies":
@@ -223,9 +231,11 @@ class Machine(RuleBasedStateMachine):
         part = self.world.store.partitions[picks[0] % self.world.site.partitions]
         names: Any = self.client.zrange(f"{part.prefix}:shards", 0, -1)
         ids = sorted(map(int, names))
+        some = list(dict.fromkeys(ids[pick % len(ids)] for pick in picks if ids))
+        if settled:
+            some = [each.id for each in mergeable(part, "pages")]
         self.world.fault = fault
-        if len(ids) > 1:
-            some = dict.fromkeys(ids[pick % len(ids)] for pick in picks)
+        if len(some) > 1:
             with suppress(Crash):
                 self.world.merge(worker, part.number, *some)
         self.world.fault = no_fault
