@@ -69,7 +69,7 @@ def check_batch(batch: Batch, site: Site, now: int, who: Sender) -> CheckedBatch
             if scope is not None:
                 check_scope(event, token)
         except Refused as error:
-            refused.append((line, error))
+            refused.append((line, error.kept()))
             continue
         if since is not None and event.at is None:
             event = event._replace(at=since)

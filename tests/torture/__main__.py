@@ -12,6 +12,7 @@ from types import FrameType
 from tests.redis_server import KINDS
 from tests.torture.faults import LEASE_S, chosen, faults
 from tests.torture.run import Options, Torture
+from tests.torture.wild import Wild
 
 
 def main() -> int:
@@ -29,8 +30,13 @@ def main() -> int:
         "--settle", type=float, default=60, help="seconds until a round that does not end is a violation"
     )
     parser.add_argument("--no-keys", action="store_true", help="push without an Idempotency-Key")
+    parser.add_argument(
+        "--fuzz", type=int, metavar="N", help="no faults: N random events by push, HTTP and the RQ job"
+    )
     given = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
+    if given.fuzz:
+        return _fuzz(given.fuzz, seed)
     try:
         selected = chosen(given.faults, faults(given.lease))
     except ValueError as error:
@@ -69,6 +75,16 @@ def main() -> int:
     for folder in dict.fromkeys(outcome.kept):
         _say(f"kept: {folder}{os.sep}")
     return 1 if report.total else 0
+
+
+def _fuzz(count: int, seed: int) -> int:
+    _say(f"seed {seed}, {count:,} events")
+    wild = Wild(count, seed, _say)
+    wild.run()
+    for found in wild.found[:20]:
+        _say(f"violation: {found}")
+    _say(f"seed {seed}: {count:,} events, {len(wild.found)} violations")
+    return 1 if wild.found else 0
 
 
 def _interrupt(_signum: int, _frame: FrameType | None) -> None:

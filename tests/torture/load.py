@@ -85,7 +85,7 @@ class Pusher:
 
 
 class Step(NamedTuple):
-    """One change: of a folder (write, remove, move, move-folder, hostile), of a table (put, hide, drop, swap).
+    """One change of a folder (write, remove, move, move-folder, hostile), a table (put, hide, drop, swap).
 
     `to` of a hostile file names its content in `hostile.front_matter`.
     """

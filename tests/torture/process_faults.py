@@ -1,4 +1,4 @@
-"""Faults of our own processes: killed, stopped, at random and at each step of a rewrite; their clock set back."""
+"""Faults of our processes: killed, stopped, at random and at each step of a rewrite; their clock set back."""
 
 from __future__ import annotations
 
