@@ -32,6 +32,8 @@ MAPPING: Final = Mapping("/{path}", UrlRules(base="https://example.com/"))
         b"<html><head><meta name=robots content=all>" + NOINDEX,
         b'<html xmlns="http://www.w3.org/1999/xhtml"><head><meta name="robots" content="none"/></head>',
         b"---\ntitle: a\n---\n<html><head>" + NOINDEX,
+        b"---\ntitle: a < b\n---\n<html><head>" + NOINDEX,
+        b"<html><head><noscript><link rel=stylesheet href=a.css></noscript>" + NOINDEX,
         ("\ufeff<html><head>" + NOINDEX.decode()).encode(),
         ("\ufeff<html><head>" + NOINDEX.decode()).encode("utf-16-le"),
         ("\ufeff<html><head>" + NOINDEX.decode()).encode("utf-16-be"),
