@@ -74,16 +74,17 @@ def read_head(data: bytes) -> Head:
 def _elements(text: str) -> tuple[list[etree._Element], bool]:
     """The elements that matter in the head that begins a page, and whether that ends within `text`."""
     parser = etree.HTMLPullParser(("start",), tag=("base", "body", "link", "meta"), remove_comments=True)
-    found = []
+    found: list[etree._Element] = []
     begin = _MARKUP.search(text)  # front matter before it would count as the body
     for place in range(begin.start() if begin else len(text), len(text), _FED):
         parser.feed(text[place : place + _FED])
         for _, element in parser.read_events():
-            if element.tag == "body":
-                return found, True
-            parent = element.getparent()
-            if parent is None or parent.tag in _HEAD:
-                found.append(element)
+            if isinstance(element, etree._Element):  # as all that start are, but their type says more
+                if element.tag == "body":
+                    return found, True
+                parent = element.getparent()
+                if parent is None or parent.tag in _HEAD:
+                    found.append(element)
     return found, False
 
 
