@@ -29,10 +29,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-VERSION: Final = 3
+VERSION: Final = 4
 COLUMNS: Final = (
     "dir, name, size, mtime, ctime, inode, digest, loc, why, lastmod, lastmod_by, changed, "
-    "changefreq, priority, opens, closes, live"
+    "changefreq, priority, opens, closes, live, inherited"
 )
 _SCHEMA: Final = f"""
 CREATE TABLE notes (name PRIMARY KEY, value) WITHOUT ROWID;
@@ -54,7 +54,7 @@ _BYTES: Final = (0, 1, 6)
 _ONE: Final = f"({', '.join('?' * _WIDTH)})"
 _PUT: Final = f"REPLACE INTO files ({COLUMNS}) VALUES {_ONE}"
 _TOGETHER: Final = 50
-"""Rows that one statement writes: every SQLite takes their 850 values."""
+"""Rows that one statement writes: every SQLite takes their 900 values."""
 _PUT_TOGETHER: Final = f"REPLACE INTO files ({COLUMNS}) VALUES {', '.join([_ONE] * _TOGETHER)}"
 
 
@@ -89,6 +89,8 @@ class Row(NamedTuple):
     """Epoch milliseconds from which on it is not listed any more; 0 for never."""
     live: int
     """1 when it was listed at the last look at the clock; then it has a loc."""
+    inherited: int = 0
+    """The digest of what it inherits (`inherit`)."""
 
     @property
     def path(self) -> bytes:

@@ -23,8 +23,10 @@ from typing import Final
 from producers.filesystem.cache import Row, row_of
 from producers.filesystem.dates import written_ms
 from producers.filesystem.html_head import HEAD_BYTES, NO_HEAD, leads_elsewhere
+from producers.filesystem.inherit import NOTHING, Inherited
 from producers.filesystem.mapping import Mapping
 from producers.filesystem.page import NOTHING_SAID, Facts, FrontMatterError, read_page
+from producers.filesystem.paths import joined
 from producers.filesystem.selection import is_service_page
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble, shown
@@ -71,13 +73,14 @@ class Examiner:
         self._committed = committed
         self._reads = source.front_matter or source.html_head or "content" in source.lastmod
 
-    def unchanged(self, row: Row, found: os.stat_result) -> bool:
-        """Whether a file is certainly the one that its row tells of."""
+    def unchanged(self, row: Row, found: os.stat_result, inherited: Inherited = NOTHING) -> bool:
+        """Whether a file, and what it inherits, are certainly those that its row tells of."""
         return (
             row.mtime == found.st_mtime_ns
             and row.ctime == found.st_ctime_ns
             and row.size == found.st_size
             and row.inode == found.st_ino & _MOST
+            and (row.inherited == inherited.digest or not inherited.known)
         )
 
     def examine(
@@ -88,14 +91,17 @@ class Examiner:
         found: os.stat_result,
         old: Row | None,
         now: int,
+        inherited: Inherited = NOTHING,
     ) -> Row | None:
         """The row of a file as it is at `now` (epoch ms); None when it is gone, or no file."""
+        if not inherited.known:
+            return old or _blank(folder, name, "inheritance")
         try:
-            return self._examine(root, folder, name, found, old, now)
+            return self._examine(root, folder, name, found, old, now, inherited)
         except Exception as error:
             # A bug that one file brings to light must not stop the others.
             log.exception(
-                "Looking at %s failed.", shown(_joined(folder, name)), extra={"action": "file_failed"}
+                "Looking at %s failed.", shown(joined(folder, name)), extra={"action": "file_failed"}
             )
             detail = f"can't be made sense of ({type(error).__name__}); what was known of it stays"
             return self._kept(old, folder, name, "failed", detail)
@@ -108,11 +114,12 @@ class Examiner:
         found: os.stat_result,
         old: Row | None,
         now: int,
+        inherited: Inherited,
     ) -> Row | None:
         digest, facts = b"", NOTHING_SAID
         if self._reads:
             try:
-                read = self._read(root + b"/" + _joined(folder, name), name)
+                read = self._read(root + b"/" + joined(folder, name), name, inherited)
             except (FileNotFoundError, NotADirectoryError):
                 return None
             except OSError as error:
@@ -124,7 +131,7 @@ class Examiner:
                 return None
             digest, facts, found = read
         why, loc = facts.why, ""
-        if not self._source.service_pages and is_service_page(_joined(folder, name)):
+        if not self._source.service_pages and is_service_page(joined(folder, name)):
             why = "service page"
         if not why:
             try:
@@ -137,12 +144,12 @@ class Examiner:
             except Refused as refused:
                 why = "refused"
                 if old is None or old.why != why or old.digest != digest:
-                    self._report(Trouble(_joined(folder, name), why, refused.detail, refused))
+                    self._report(Trouble(joined(folder, name), why, refused.detail, refused))
             if why:
                 loc = ""
         if facts.warnings and (old is None or old.digest != digest):
             for warning in facts.warnings:
-                self._report(Trouble(_joined(folder, name), "front matter", warning))
+                self._report(Trouble(joined(folder, name), "front matter", warning))
         if not name.isascii():
             self._tell_twin(root, folder, name)
         lastmod, changed, by = self._lastmod(folder, name, facts, found, digest, old, now)
@@ -153,10 +160,12 @@ class Examiner:
         live = int(loc != "" and opens <= now and (closes == 0 or now < closes))
         return row_of((
             folder, name, found.st_size, *times, found.st_ino & _MOST, digest, loc, why, lastmod, by, changed,
-            facts.changefreq, facts.priority, opens, closes, live,
+            facts.changefreq, facts.priority, opens, closes, live, inherited.digest,
         ))  # fmt: skip
 
-    def _read(self, path: bytes, name: bytes) -> tuple[bytes, Facts, os.stat_result] | None:
+    def _read(
+        self, path: bytes, name: bytes, inherited: Inherited
+    ) -> tuple[bytes, Facts, os.stat_result] | None:
         # Not to hang on a pipe that took the file's place.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -176,12 +185,12 @@ class Examiner:
                 digest.update(more)
         finally:
             os.close(descriptor)
-        return digest.digest(), read_page(data[:HEAD_BYTES], name, self._source, self._zone), found
+        facts = read_page(data[:HEAD_BYTES], name, self._source, self._zone, inherited)
+        return digest.digest(), facts, found
 
     def _kept(self, old: Row | None, folder: bytes, name: bytes, kind: str, detail: str) -> Row:
-        self._report(Trouble(_joined(folder, name), kind, detail))
-        # A row without times is never taken for unchanged, so that it is read as soon as may be.
-        return old or Row(folder, name, 0, 0, 0, 0, b"", "", kind, "", "", 0, "", "", 0, 0, 0)
+        self._report(Trouble(joined(folder, name), kind, detail))
+        return old or _blank(folder, name, kind)
 
     def _tell_twin(self, root: bytes, folder: bytes, name: bytes) -> None:
         written, above = os.fsdecode(name), folder + b"/" if folder else b""
@@ -234,8 +243,9 @@ class Examiner:
         return when
 
 
-def _joined(folder: bytes, name: bytes) -> bytes:
-    return folder + b"/" + name if folder else name
+def _blank(folder: bytes, name: bytes, why: str) -> Row:
+    # A row without times is never taken for unchanged, so that it is read as soon as may be.
+    return Row(folder, name, 0, 0, 0, 0, b"", "", why, "", "", 0, "", "", 0, 0, 0)
 
 
 def _fitting(ns: int) -> int:

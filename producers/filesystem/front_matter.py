@@ -10,6 +10,7 @@ import codecs
 import json
 import re
 import tomllib
+from collections.abc import Callable
 from typing import Final
 
 import yaml
@@ -56,11 +57,18 @@ def front_matter(data: bytes) -> dict[str, object]:
     Names are in lower case and without ``-`` and ``_``, as publishDate and publish_date are one.
     Raises FrontMatterError.
     """
-    if not data.startswith(_OPENERS):
-        return {}
+    return _fields(data, _block) if data.startswith(_OPENERS) else {}
+
+
+def settings_file(data: bytes, suffix: str) -> dict[str, object]:
+    """The fields of a file of nothing but settings, in JSON (`.json`) or YAML. Raises FrontMatterError."""
+    return _fields(data, _JSON.decode if suffix == ".json" else _yaml)
+
+
+def _fields(data: bytes, read: Callable[[str], object]) -> dict[str, object]:
     text = _decoded(data).replace("\r\n", "\n").replace("\r", "\n")
     try:
-        found = _read(text)
+        found = read(text)
     except RecursionError:
         raise FrontMatterError("its front matter is nested too deeply") from None
     except (yaml.YAMLError, tomllib.TOMLDecodeError, ValueError, TypeError, OverflowError) as error:
@@ -76,10 +84,14 @@ def plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def _read(text: str) -> object:
+def _yaml(text: str) -> object:
+    return yaml.load(text, _Text)
+
+
+def _block(text: str) -> object:
     if text.startswith("---"):
         match = _YAML.match(text)
-        return yaml.load(match[1], _Text) if match else None
+        return _yaml(match[1]) if match else None
     if text.startswith("+++"):
         match = _TOML.match(text)
         return tomllib.loads(match[1], parse_float=str) if match else None

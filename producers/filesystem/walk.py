@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from producers.filesystem.links import Links
+from producers.filesystem.paths import is_gone, joined, read_start
 from producers.filesystem.selection import IGNORE_FILE, Selection
 from producers.filesystem.troubles import Trouble
 from sitemap_store.errors import Unavailable
+
+IGNORE_BYTES: Final = 1 << 20
+"""How much of a `.sitemapignore` is read."""
 
 
 class WatchLimit(Unavailable):
@@ -34,14 +37,15 @@ def walk(
     selection: Selection,
     *,
     watch: Callable[[bytes], None] | None = None,
+    learn: Callable[[bytes, list[bytes]], object] = lambda folder, names: None,
     links: Links | None = None,
     report: Callable[[Trouble], None] = lambda trouble: None,
 ) -> Iterator[Listed]:
     """The folders from `start` (relative to `root`) on downwards, each before those below it, by name.
 
-    A folder that is gone before it is listed is left out. `selection` learns the
-    `.sitemapignore` files on the way. With `links`, links are followed, where it enters what they
-    lead to. `watch` may raise WatchLimit, which ends the walk.
+    A folder that is gone before it is listed is left out. `selection` learns the `.sitemapignore` files on
+    the way; `learn` gets each folder and the names in it before its files are. With `links`, links are
+    followed, where it enters what they lead to. `watch` may raise WatchLimit, which ends the walk.
     """
     follow = links is not None
     if links is not None and not start:
@@ -63,16 +67,16 @@ def walk(
         except OSError as error:
             yield Listed(folder, files, error)
             continue
-        ignore = path + b"/" + IGNORE_FILE
+        names = [entry.name for entry in entries]
         try:
-            text = _read_ignore(ignore) if IGNORE_FILE in [entry.name for entry in entries] else None
+            text = read_start(path + b"/" + IGNORE_FILE, IGNORE_BYTES) if IGNORE_FILE in names else None
         except OSError as error:
             # Without it private pages would be listed.
             yield Listed(folder, files, OSError(error.errno, f"{error.strerror}: {IGNORE_FILE.decode()}"))
             continue
         for sentence in selection.set_ignore(folder, text):
-            place = folder + b"/" + IGNORE_FILE if folder else IGNORE_FILE
-            report(Trouble(place, "ignore file", sentence))
+            report(Trouble(joined(folder, IGNORE_FILE), "ignore file", sentence))
+        learn(folder, names)
         unknown: list[tuple[bytes, OSError]] = []
         below: list[bytes] = []
         for entry in entries:
@@ -82,24 +86,9 @@ def walk(
                     if selection.is_page(folder, name):
                         files.append((name, entry.stat(follow_symlinks=follow)))
                 elif entry.is_dir(follow_symlinks=follow) and selection.enters(folder, name):
-                    below.append(folder + b"/" + name if folder else name)
+                    below.append(joined(folder, name))
             except OSError as error:
                 if not is_gone(error):
                     unknown.append((name, error))
         stack += sorted(below, reverse=True)
         yield Listed(folder, files, unknown=tuple(unknown))
-
-
-def is_gone(error: OSError) -> bool:
-    """Whether an error says that there is nothing: gone, or a link to nowhere or to itself."""
-    return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-
-
-def _read_ignore(path: bytes, most: int = 1 << 20) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read(most)
-    except OSError as error:
-        if is_gone(error) or error.errno == errno.EISDIR:
-            return None
-        raise

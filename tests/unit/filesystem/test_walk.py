@@ -69,19 +69,21 @@ def test_an_ignore_file_that_cannot_be_read_closes_its_folder(
     def locked(*args: object, **options: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("builtins.open", locked)
+    monkeypatch.setattr("os.open", locked)
     found = {each.folder: each for each in walk(os.fsencode(tmp_path), b"", Selection(("*.html",), ()))}
     assert isinstance(found[b"a"].error, PermissionError)
     assert ".sitemapignore" in str(found[b"a"].error)
     assert [name for name, _ in found[b"b"].files] == [b"page.html"]
 
 
-@pytest.mark.parametrize("kind", ["folder", "link to nowhere", "link to itself"])
+@pytest.mark.parametrize("kind", ["folder", "link to nowhere", "link to itself", "pipe"])
 def test_what_only_has_the_name_of_an_ignore_file_is_none(tmp_path: Path, kind: str) -> None:
-    """A folder or a broken link of that name holds no patterns and closes nothing."""
+    """A folder, a pipe or a broken link of that name holds no patterns and closes nothing."""
     place = tmp_path / ".sitemapignore"
     if kind == "folder":
         place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
     else:
         place.symlink_to("nothing" if kind == "link to nowhere" else ".sitemapignore")
     (tmp_path / "page.html").write_text("text")
