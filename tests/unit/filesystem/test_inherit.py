@@ -238,8 +238,13 @@ defaults:
 @pytest.mark.parametrize("generator", ["", "hexo", "astro"])
 def test_other_generators_pass_nothing_on(tmp_path: Path, generator: str) -> None:
     """Nor does a source that names no generator, or reads no front matter."""
-    files = {"_index.md": "---\ncascade: {draft: true}\n---\n", "content.json": '{"permalink": false}',
-             "_config.yml": "defaults: [{values: {published: 0}}]", "a/index.md": "", "a/b.md": ""}  # fmt: skip
+    files = {
+        "_index.md": "---\ncascade: {draft: true}\n---\n",
+        "content.json": '{"permalink": false}',
+        "_config.yml": "defaults: [{values: {published: false}}]",
+        "a/index.md": "",
+        "a/b.md": "",
+    }
     assert len(Desk(tmp_path / "x", generator, files).listed()) == 3
     assert len(Desk(tmp_path / "y", "hugo", files, front_matter=False).listed()) == 3
 
