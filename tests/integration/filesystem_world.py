@@ -171,7 +171,12 @@ class World:
 
 
 def plain_look(root: Path, generator: str = "") -> set[str]:
-    """The URLs of a folder of Markdown and HTML files, as a few lines see it: the oracle.
+    """The URLs of a folder of Markdown and HTML files, as a few lines see it: the oracle."""
+    return set(plain_pages(root, generator).values())
+
+
+def plain_pages(root: Path, generator: str = "") -> dict[bytes, str]:
+    """The listed files of a folder and their URLs.
 
     A file's second line may be `draft: ` or `cascade: {draft: }`, with true or false.
     """
@@ -186,7 +191,7 @@ def plain_look(root: Path, generator: str = "") -> set[str]:
             if name.endswith((b".html", b".md")):
                 with suppress(FileNotFoundError), open(path, "rb") as file:
                     texts[os.path.relpath(path, top)] = file.read()
-    return {_address(path) for path in texts if not _is_hidden(path, texts, generator)}
+    return {path: _address(path) for path in texts if not _is_hidden(path, texts, generator)}
 
 
 def _address(path: bytes) -> str:
