@@ -163,7 +163,8 @@ def _charset(data: bytes) -> str:
     """The codec of the charset that a page names; what browsers take where it names none."""
     match = _CHARSET.search(data, 0, _CHARSET_BYTES)
     try:
-        name = codecs.lookup(match[1].decode("ascii")).name if match else "cp1252"
+        # Of browsers' other names, such as x-cp1251 and x-sjis, most are a codec's with that before it.
+        name = codecs.lookup(match[1].decode("ascii").lower().removeprefix("x-")).name if match else "cp1252"
     except LookupError:
         return "cp1252"
     name = _WIDER.get(name, name)

@@ -1,6 +1,6 @@
 """Minutes of random work on a tree of thousands of files: at the end the sitemaps say what the tree says.
 
-In the environment `TREE_FILES` (3,000) and `TREE_MINUTES` (2) set its size and length; `TREE_SEED` repeats it.
+In the environment TREE_FILES (3,000) and TREE_MINUTES (2) set its size and length, TREE_SEED what is done.
 """
 
 import os
