@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 def joined(folder: bytes, name: bytes) -> bytes:
     """The path of a name in a folder."""
-    return folder + b"/" + name if folder else name
+    return folder + b"/" + name if folder and name else folder or name
 
 
 def split(path: bytes) -> tuple[bytes, bytes]:

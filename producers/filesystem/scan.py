@@ -20,9 +20,8 @@ from producers.filesystem.paths import is_below, joined, split, upwards
 from producers.filesystem.root import Root
 from producers.filesystem.selection import Selection
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.tree import Tree
 from producers.filesystem.troubles import Trouble
-from producers.filesystem.walk import Listed
+from producers.filesystem.walk import Listed, Tree
 
 CHUNK: Final = 1000
 """Rows that are remembered, or sent, at a time."""
@@ -159,8 +158,9 @@ class Scanner:
 
     def _look_at(self, folder: bytes, name: bytes, batch: _Batch) -> bool:
         """Take in what there is under one name; True when that is a folder."""
-        found, certain = self._tree.find(folder, name)
-        if not certain:
+        try:
+            found = self._tree.find(folder, name)
+        except OSError:
             return False
         if found is not None and st.S_ISDIR(found.st_mode):
             return True
@@ -221,13 +221,13 @@ class Scanner:
             yield listed, self._compare(listed, batch)
         for folder in self._cache.folders(start):
             if folder not in visited and not is_below(folder, unread):
-                yield Listed(folder, []), list(self._cache.folder(folder).values())
+                yield Listed(folder, [], []), list(self._cache.folder(folder).values())
 
     def _compare(self, listed: Listed, batch: _Batch) -> list[Row]:
         """Take in what is new or changed in a folder; returns the rows of files that are gone."""
         folder = listed.folder
         known = self._cache.folder(folder)
-        for name, _ in listed.unknown:
+        for name in listed.unknown:
             known.pop(name, None)
         unchanged, inherited = self._examiner.unchanged, self._tree.inherited
         for name, found in listed.files:

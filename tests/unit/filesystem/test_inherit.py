@@ -12,8 +12,8 @@ from producers.filesystem.cache import Row
 from producers.filesystem.examine import Examiner
 from producers.filesystem.selection import Selection
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.tree import Tree
 from producers.filesystem.troubles import Trouble
+from producers.filesystem.walk import Tree
 from sitemap_store.model.dates import instant_ms
 from sitemap_store.model.sections import Sections
 from sitemap_store.model.site import Site
