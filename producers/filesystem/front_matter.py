@@ -6,7 +6,6 @@ for a date, a boolean or a number reads it from that text.
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 import tomllib
@@ -15,12 +14,12 @@ from typing import Final
 
 import yaml
 
+from producers.filesystem.marks import MARKS, unmarked
 from sitemap_store.errors import SitemapdError
 
 _YAML: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE)
 _TOML: Final = re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*$", re.DOTALL | re.MULTILINE)
-_WIDE: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_OPENERS: Final = (b"---", b"+++", b"{", codecs.BOM_UTF8, *_WIDE)
+_OPENERS: Final = (b"---", b"+++", b"{", *MARKS)
 _KEPT_TAGS: Final = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
 _JSON: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
@@ -104,9 +103,9 @@ def _block(text: str) -> object:
 
 
 def _decoded(data: bytes) -> str:
-    if data.startswith(tuple(_WIDE)):
-        return data[2:].decode(_WIDE[data[:2]], "ignore")
-    data = data.removeprefix(codecs.BOM_UTF8)
+    data, encoding = unmarked(data)
+    if encoding.startswith("utf-16"):
+        return data.decode(encoding, "ignore")
     try:
         return data.decode()
     except UnicodeDecodeError as error:

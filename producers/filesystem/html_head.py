@@ -15,6 +15,7 @@ from urllib.parse import urljoin
 from lxml import etree
 
 from producers.filesystem.mapping import Mapping
+from producers.filesystem.marks import unmarked
 from sitemap_store.errors import Refused
 
 FIRST_BYTES: Final = 16 * 1024
@@ -27,12 +28,6 @@ _TELLING: Final = re.compile("canonical|robots|refresh|article:modified_time", r
 _MARKUP: Final = re.compile("<[!?A-Za-z]")
 _HEAD: Final = ("head", "html")
 """Where an element counts; inside `noscript` or `template` it does not."""
-_MARKS: Final = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-_MARKED: Final = tuple(mark for mark, _ in _MARKS)
 _CHARSET: Final = re.compile(rb"""(?:charset|<\?xml[^>]*\bencoding)\s*=\s*["']?\s*([A-Za-z0-9._:-]+)""", re.I)
 _CHARSET_BYTES: Final = 1024
 """Where a page has to name its charset (HTML standard, section 4.2.5.4)."""
@@ -146,9 +141,9 @@ def words(text: str | None) -> set[str]:
 
 
 def _decoded(data: bytes) -> str:
-    if data.startswith(_MARKED):
-        mark, encoding = next(each for each in _MARKS if data.startswith(each[0]))
-        return data[len(mark) :].decode(encoding, "replace").replace("\x00", "")
+    data, encoding = unmarked(data)
+    if encoding:
+        return data.decode(encoding, "replace").replace("\x00", "")
     try:
         text = codecs.utf_8_decode(data, "strict", False)[0]  # it may be cut within a character
     except UnicodeDecodeError:

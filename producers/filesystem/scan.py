@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from producers.filesystem.cache import Cache, Row
-from producers.filesystem.examine import Examiner
+from producers.filesystem.examine import Examiner, Look
 from producers.filesystem.ledger import Ledger
 from producers.filesystem.paths import is_below, joined, split, upwards
 from producers.filesystem.root import Root
@@ -246,7 +246,7 @@ class Scanner:
         self, folder: bytes, name: bytes, found: os.stat_result, old: Row | None, now: int
     ) -> Row | None:
         inherited = self._tree.inherited(folder, name)
-        return self._examiner.examine(self._root.path, folder, name, found, old, now, inherited)
+        return self._examiner.examine(Look(self._root.path, folder, name, found, old, now, inherited))
 
     def _keep(self, batch: _Batch, *, send: bool) -> None:
         if send:

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 from collections.abc import Mapping
@@ -19,16 +18,12 @@ from typing import Final
 from pathspec import GitIgnoreSpec
 
 from producers.filesystem.generators import is_parent
+from producers.filesystem.marks import unmarked
 from producers.filesystem.paths import joined, split, upwards
 
 IGNORE_FILE: Final = b".sitemapignore"
 SWAPPED: Final = b"..data"
 """The link through which Kubernetes' volumes lead to their files; it is swapped when they change."""
-_MARKS: Final = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
 _NEVER: Final = re.compile(
     rb"\..*"  # dot files: .#page.md of Emacs, .page.html.aB3dE5 of rsync, .page.md.swp of vim
     rb"|.*~|~\$.*|\#.*\#"  # backups, lock files of office programs, Emacs' unsaved texts
@@ -98,15 +93,11 @@ class Selection:
         if text is None:
             self._ignores.pop(folder, None)
             return []
-        for mark, encoding in _MARKS:
-            if text.startswith(mark):
-                text = (
-                    text[len(mark) :]
-                    .decode(encoding, "surrogateescape" if encoding == "utf-8" else "ignore")
-                    .encode("utf-8", "surrogateescape")
-                )
+        text, encoding = unmarked(text)
+        wide = encoding.startswith("utf-16")
+        written = text.decode(encoding, "ignore") if wide else os.fsdecode(text)
         good, bad = [], []
-        lines = os.fsdecode(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        lines = written.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         for number, line in enumerate(lines, 1):
             if is_pattern(line):
                 good.append(line)

@@ -4,12 +4,11 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from producers.filesystem.cache import Cache, Row
-from producers.filesystem.examine import Examiner
+from producers.filesystem.examine import Examiner, Look
 from producers.filesystem.ledger import Ledger
 from producers.filesystem.root import Root
 from producers.filesystem.scan import Scanner
@@ -116,9 +115,9 @@ def test_only_the_pages_below_are_read_again(world: World, monkeypatch: pytest.M
     read: list[bytes] = []
     examine = Examiner.examine
 
-    def noted(self: Examiner, root: bytes, folder: bytes, name: bytes, *rest: Any) -> Row | None:
-        read.append(folder + b"/" + name)
-        return examine(self, root, folder, name, *rest)
+    def noted(self: Examiner, look: Look) -> Row | None:
+        read.append(look.path)
+        return examine(self, look)
 
     monkeypatch.setattr(Examiner, "examine", noted)
     world.watch(generator="hugo", max_delete=1.0)

@@ -6,13 +6,12 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from producers.filesystem import scan
 from producers.filesystem.cache import Cache, Row
-from producers.filesystem.examine import Examiner
+from producers.filesystem.examine import Examiner, Look
 from sitemap_store.model.dates import instant_ms
 from sitemap_store.model.events import Event
 from tests import needs
@@ -322,9 +321,9 @@ def test_nothing_is_sent_of_a_root_that_is_another_by_now(
     """The directory goes while a path is looked at: what was seen is not sent."""
     through = Examiner.examine
 
-    def examine(examiner: Examiner, root: bytes, folder: bytes, name: bytes, *rest: Any) -> Any:
-        row = through(examiner, root, folder, name, *rest)
-        if name == b"trigger.html":
+    def examine(examiner: Examiner, look: Look) -> Row | None:
+        row = through(examiner, look)
+        if look.name == b"trigger.html":
             emptied = world.content.rename(world.folder / "away")
             world.content.mkdir()
             (world.content / "other.html").write_text(str(emptied))

@@ -9,7 +9,7 @@ from urllib.parse import quote_from_bytes
 import pytest
 
 from producers.filesystem.cache import Cache, Row
-from producers.filesystem.examine import LARGE, Examiner
+from producers.filesystem.examine import LARGE, Examiner, Look
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
 from sitemap_store.model.dates import instant_ms
@@ -58,7 +58,9 @@ class Desk:
     def maybe(self, name: str, old: Row | None = None) -> Row | None:
         """The row of a file, or None."""
         found = os.stat(self.folder / name)
-        return self.examiner.examine(os.fsencode(self.folder), b"", os.fsencode(name), found, old, self.now)
+        return self.examiner.examine(
+            Look(os.fsencode(self.folder), b"", os.fsencode(name), found, old, self.now)
+        )
 
 
 def test_a_plain_file_is_listed_with_its_mtime(tmp_path: Path) -> None:
@@ -162,7 +164,7 @@ def test_a_file_that_is_gone_or_no_file_has_no_row(tmp_path: Path) -> None:
     (tmp_path / "a.md").unlink()
 
     def examine() -> Row | None:
-        return desk.examiner.examine(os.fsencode(tmp_path), b"", b"a.md", state, None, NOW)
+        return desk.examiner.examine(Look(os.fsencode(tmp_path), b"", b"a.md", state, None, NOW))
 
     assert examine() is None
     os.mkfifo(tmp_path / "a.md")
@@ -322,7 +324,7 @@ def test_times_that_no_column_holds_are_remembered(tmp_path: Path, times: int) -
     desk.write("a.html", "text")
     state = os.stat(tmp_path / "a.html")
     found = os.stat_result(state[:10], {"st_mtime_ns": times, "st_ctime_ns": times})
-    row = desk.examiner.examine(os.fsencode(tmp_path), b"", b"a.html", found, None, NOW)
+    row = desk.examiner.examine(Look(os.fsencode(tmp_path), b"", b"a.html", found, None, NOW))
     assert row is not None
     assert row.live
     cache = Cache(None)
@@ -338,7 +340,7 @@ def test_an_inode_beyond_63_bits_is_remembered(tmp_path: Path, inode: int) -> No
     desk.write("a.html", "text")
     plain = os.stat(tmp_path / "a.html")
     found = os.stat_result((plain.st_mode, inode, *plain[2:]), {"st_mtime_ns": 1, "st_ctime_ns": 1})
-    row = desk.examiner.examine(os.fsencode(tmp_path), b"", b"a.html", found, None, NOW)
+    row = desk.examiner.examine(Look(os.fsencode(tmp_path), b"", b"a.html", found, None, NOW))
     assert row is not None
     cache = Cache(None)
     cache.put([row])
@@ -374,7 +376,7 @@ def test_a_name_with_half_a_character_has_an_address(tmp_path: Path, name: bytes
     desk = Desk(tmp_path, generator="hugo")
     (tmp_path / os.fsdecode(name)).write_text("text")
     row = desk.examiner.examine(
-        os.fsencode(tmp_path), b"", name, os.stat(tmp_path / os.fsdecode(name)), None, NOW
+        Look(os.fsencode(tmp_path), b"", name, os.stat(tmp_path / os.fsdecode(name)), None, NOW)
     )
     assert row is not None
     assert row.loc == "https://example.com/" + quote_from_bytes(name)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from producers.filesystem.cache import Row
-from producers.filesystem.examine import Examiner
+from producers.filesystem.examine import Examiner, Look
 from producers.filesystem.selection import Selection
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
@@ -50,7 +50,9 @@ class Desk:
             for name, state in listed.files:
                 inherited = self.tree.inherited(listed.folder, name)
                 before = (old or {}).get(os.path.join(listed.folder, name).decode())
-                row = self.examiner.examine(self.root, listed.folder, name, state, before, NOW, inherited)
+                row = self.examiner.examine(
+                    Look(self.root, listed.folder, name, state, before, NOW, inherited)
+                )
                 assert row is not None
                 found[row.path.decode()] = row
         return found
