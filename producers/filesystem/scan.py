@@ -74,6 +74,7 @@ class Scanner:
         watch: Callable[[bytes], None] | None,
     ) -> None:
         self._root = root
+        self._selection = selection
         self._tree = Tree(source, root.path, selection=selection, report=report, watch=watch)
         self._examiner = examiner
         self._cache = cache
@@ -165,7 +166,12 @@ class Scanner:
         if found is not None and st.S_ISDIR(found.st_mode):
             return True
         old, row = self._cache.get(folder, name), None
-        if found is not None and st.S_ISREG(found.st_mode) and self._tree.is_page(folder, name):
+        if (
+            found is not None
+            and st.S_ISREG(found.st_mode)
+            and self._selection.is_page(folder, name)
+            and self._selection.reaches(folder)
+        ):
             row = self._examine(folder, name, found, old, self._clock())
         if row is not None:
             batch.add(row, old)
@@ -193,7 +199,7 @@ class Scanner:
 
     def _subtree(self, start: bytes) -> int:
         batch = _Batch()
-        if not self._tree.reaches(start):
+        if not self._selection.reaches(start):
             batch.gone += self._cache.below(start)
             return self._send(batch)
         sent = 0
@@ -229,7 +235,7 @@ class Scanner:
         known = self._cache.folder(folder)
         for name in listed.unknown:
             known.pop(name, None)
-        unchanged, inherited = self._examiner.unchanged, self._tree.inherited
+        unchanged, inherited = self._examiner.unchanged, self._tree.inheritance.of
         for name, found in listed.files:
             old = known.pop(name, None)
             if old is not None and unchanged(old, found, inherited(folder, name)):
@@ -245,7 +251,7 @@ class Scanner:
     def _examine(
         self, folder: bytes, name: bytes, found: os.stat_result, old: Row | None, now: int
     ) -> Row | None:
-        inherited = self._tree.inherited(folder, name)
+        inherited = self._tree.inheritance.of(folder, name)
         return self._examiner.examine(Look(self._root.path, folder, name, found, old, now, inherited))
 
     def _keep(self, batch: _Batch, *, send: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from producers.filesystem.generators import is_parent
-from producers.filesystem.inherit import Inheritance, Inherited
+from producers.filesystem.inherit import Inheritance
 from producers.filesystem.links import Links
 from producers.filesystem.page import fields_read
 from producers.filesystem.paths import is_below, is_gone, joined, read_start
@@ -55,7 +55,7 @@ class Tree:
         self._follow = source.follow_symlinks
         self._links = Links(root, selection, report) if self._follow else None
         self._generator = source.generator if source.front_matter else ""
-        self._inheritance = Inheritance(
+        self.inheritance = Inheritance(
             self._generator, root, wanted=fields_read(source), report=report, follow=self._follow
         )
         self._locked: set[bytes] = set()
@@ -117,7 +117,7 @@ class Tree:
                 raise OSError(error.errno, f"{error.strerror}: {IGNORE_FILE.decode()}") from error
         for sentence in self._selection.set_ignore(folder, text):
             self._report(Trouble(joined(folder, IGNORE_FILE), "ignore file", sentence))
-        self._inheritance.learn(folder, names)
+        self.inheritance.learn(folder, names)
         return entries
 
     def find(self, folder: bytes, name: bytes) -> os.stat_result | None:
@@ -130,23 +130,11 @@ class Tree:
             self._cannot_look(folder, name, error)
             raise
 
-    def is_page(self, folder: bytes, name: bytes) -> bool:
-        """Whether a file is a page by its name and those of the folders above it."""
-        return self._selection.is_page(folder, name) and self._selection.reaches(folder)
-
-    def reaches(self, folder: bytes) -> bool:
-        """Whether a folder is entered."""
-        return self._selection.reaches(folder)
-
-    def inherited(self, folder: bytes, name: bytes) -> Inherited:
-        """What a file inherits from those of the folders above it."""
-        return self._inheritance.of(folder, name)
-
     def concerns_others(self, folder: bytes, name: bytes) -> bool:
         """Whether other files of the folder have to be looked at too since that file changed."""
         if name in (IGNORE_FILE, SWAPPED):
             return True
-        return is_parent(self._generator, name) and self._inheritance.learn(folder)
+        return is_parent(self._generator, name) and self.inheritance.learn(folder)
 
     def unlock(self, folder: bytes) -> bool:
         """Whether the permissions of a folder were what kept us out of it, or of one below."""

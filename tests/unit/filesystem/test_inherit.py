@@ -48,7 +48,7 @@ class Desk:
         found = {}
         for listed in self.tree.walk(b"", []):
             for name, state in listed.files:
-                inherited = self.tree.inherited(listed.folder, name)
+                inherited = self.tree.inheritance.of(listed.folder, name)
                 before = (old or {}).get(os.path.join(listed.folder, name).decode())
                 row = self.examiner.examine(
                     Look(self.root, listed.folder, name, state, before, NOW, inherited)
@@ -275,7 +275,7 @@ def test_while_a_parent_cannot_be_read_its_pages_stay(
     told = [trouble for trouble in desk.troubles if trouble.kind == "inheritance"]
     assert [trouble.path.decode() for trouble in told] == [parent]
     assert desk.examiner.unchanged(
-        known["a/two.md"], os.stat(desk.folder / "a/two.md"), desk.tree.inherited(b"a", b"two.md")
+        known["a/two.md"], os.stat(desk.folder / "a/two.md"), desk.tree.inheritance.of(b"a", b"two.md")
     )
     desk.write(parent, mended)
     assert not desk.rows(rows)["a/one.md"].live
@@ -293,7 +293,7 @@ def test_what_a_page_inherits_is_in_its_row(tmp_path: Path) -> None:
     for cascade, same in cases.items():
         desk.write("_index.md", f"---\ncascade: {cascade}\n---\n")
         assert desk.tree.concerns_others(b"", b"_index.md") is (cascade != "{type: blog, color: red}")
-        assert desk.examiner.unchanged(row, state, desk.tree.inherited(b"", b"a.md")) is same
+        assert desk.examiner.unchanged(row, state, desk.tree.inheritance.of(b"", b"a.md")) is same
 
 
 def test_a_large_data_file_is_no_parent(tmp_path: Path) -> None:
