@@ -25,7 +25,7 @@ from producers.filesystem.dates import written_ms
 from producers.filesystem.html_head import HEAD_BYTES, NO_HEAD, leads_elsewhere
 from producers.filesystem.inherit import NOTHING, Inherited
 from producers.filesystem.mapping import Mapping
-from producers.filesystem.page import NOTHING_SAID, Facts, FrontMatterError, read_page
+from producers.filesystem.page import NO_FACTS, Facts, FrontMatterError, read_page
 from producers.filesystem.paths import joined
 from producers.filesystem.selection import is_service_page
 from producers.filesystem.source import FilesystemSource
@@ -115,7 +115,7 @@ class Examiner:
             return self._kept(look, "failed", detail)
 
     def _examine(self, look: Look) -> Row | None:
-        digest, facts = b"", NOTHING_SAID
+        digest, facts = b"", NO_FACTS
         if self._reads:
             try:
                 read = self._read(look)
@@ -141,11 +141,11 @@ class Examiner:
         times = _fitting(found.st_mtime_ns), _fitting(found.st_ctime_ns)
         if now * 1_000_000 - times[1] < self._settle_ns:
             times = times[0], 0
-        opens, closes = facts.opens, facts.closes
-        live = int(loc != "" and opens <= now and (closes == 0 or now < closes))
+        since, until = facts.listed_from, facts.listed_until
+        live = int(loc != "" and since <= now and (until == 0 or now < until))
         return row_of((
             look.folder, look.name, found.st_size, *times, found.st_ino & _MOST, digest, loc, why, lastmod,
-            by, changed, facts.changefreq, facts.priority, opens, closes, live, look.inherited.digest,
+            by, changed, facts.changefreq, facts.priority, since, until, live, look.inherited.digest,
         ))  # fmt: skip
 
     def _address(self, look: Look, digest: bytes, facts: Facts) -> tuple[str, str]:

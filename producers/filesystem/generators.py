@@ -97,6 +97,9 @@ def _hugo_rules(folder: bytes, title: bytes, name: bytes, data: bytes) -> list[R
         target = {"lang": branch[1]} if branch[1] else {}
         for wanted in _maps(told.get("target")):
             target |= {key.lower(): value.lower() for key, value in wanted.items() if isinstance(value, str)}
+            if languages := _inner(wanted, "sites", "matrix", "languages"):
+                several = languages if isinstance(languages, list) else [languages]
+                target["lang"] = f"{{{','.join(str(each).lower() for each in several)}}}"
         rules.append(_rule(fields, target, ("path", "kind", "lang", "environment")))
     return rules
 
@@ -155,6 +158,12 @@ def _rule(fields: Fields[str, object], target: Fields[str, str], aspects: Iterab
         except re.error as error:
             raise FrontMatterError(f"{pattern!r} is no pattern of pages") from error
     return Rule(fields, patterns)
+
+
+def _inner(value: object, *keys: str) -> object:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _maps(value: object) -> list[dict[str, object]]:

@@ -45,8 +45,8 @@ class Facts(NamedTuple):
     """`article:modified_time`, as a right lastmod."""
     changefreq: str = ""
     priority: str = ""
-    opens: int = 0
-    closes: int = 0
+    listed_from: int = 0
+    listed_until: int = 0
     address: str = ""
     slug: str = ""
     head: Head = NO_HEAD
@@ -54,7 +54,7 @@ class Facts(NamedTuple):
     """What could not be made sense of, in sentences."""
 
 
-NOTHING_SAID: Final = Facts()
+NO_FACTS: Final = Facts()
 
 
 def fields_read(source: FilesystemSource) -> frozenset[str]:
@@ -70,7 +70,7 @@ def read_page(
     """The facts in a file's bytes (its start is enough) and in what it inherits. Raises FrontMatterError."""
     own = front_matter(data) if source.front_matter else {}
     fields = inherited.under(own)
-    facts = _from_fields(fields, own, source, zone) if fields else NOTHING_SAID
+    facts = _from_fields(fields, own, source, zone) if fields else NO_FACTS
     if inherited.why:
         facts = facts._replace(why=inherited.why)
     if source.html_head and name.lower().endswith(HTML):
@@ -95,8 +95,8 @@ def _from_fields(
         dates=tuple(filter(None, dates)),
         changefreq=_checked(check_changefreq, settings.get("changefreq", fields.get("changefreq")), warnings),
         priority=_checked(check_priority, settings.get("priority"), warnings),
-        opens=_first_instant(fields, source.opening_fields, zone),
-        closes=_first_instant(fields, _EXPIRED, zone),
+        listed_from=_first_instant(fields, source.opening_fields, zone),
+        listed_until=_first_instant(fields, _EXPIRED, zone),
         address=_address(fields, own, warnings),
         slug=_slug(fields),
         warnings=tuple(warnings),
@@ -193,4 +193,4 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-__all__ = ["NOTHING_SAID", "Facts", "FrontMatterError", "read_page"]
+__all__ = ["NO_FACTS", "Facts", "FrontMatterError", "read_page"]

@@ -129,6 +129,8 @@ def test_a_pages_own_field_wins_and_then_the_nearest_folders(tmp_path: Path) -> 
         ("kind: term", ["tags/x/_index"]),
         ("path: /leaf", ["leaf/index"]),
         ("lang: de", ["a/de.de"]),
+        ("sites: {matrix: {languages: [fr, 'd*']}}", ["a/de.de"]),
+        ("sites: {matrix: {languages: '{fr,de}'}}, kind: page", ["a/de.de"]),
         ("lang: fr", []),
         ("environment: production", ["all"]),
         ("environment: '{staging,production}'", ["all"]),
