@@ -54,8 +54,8 @@ class Generator(NamedTuple):
     """The names of files that pages may inherit from."""
     choose: Callable[[list[bytes], bytes, bytes], list[bytes]]
     """Of the names in a folder with that title those of such files; the first of them wins."""
-    read: Callable[[bytes, bytes, bytes, bytes], list[Rule]]
-    """The rules in such a file: folder, the title of that, name and bytes. Raises FrontMatterError."""
+    read: Callable[[bytes, bytes, bytes, Callable[[], bytes]], list[Rule]]
+    """The rules in such a file: folder, the title of that, name, how to read it. Raises FrontMatterError."""
     aspects: Callable[[bytes, bytes], Fields[str, str]]
     """What is known of a page by its folder and name."""
     merges: bool
@@ -81,15 +81,15 @@ def _hugo_page(folder: bytes, name: bytes) -> dict[str, str]:
     return _DEFAULT | {"path": f"/{path}", "kind": kind} | ({"lang": language} if language else {})
 
 
-def _hugo_rules(folder: bytes, title: bytes, name: bytes, data: bytes) -> list[Rule]:
+def _hugo_rules(folder: bytes, title: bytes, name: bytes, data: Callable[[], bytes]) -> list[Rule]:
     branch = _BRANCH.fullmatch(os.fsdecode(name).lower())
     if branch is None:
         # HTML without front matter is what Hugo made, and not what it makes pages from.
-        is_page = not name.lower().endswith((b".html", b".htm")) or front_matter(data)
+        is_page = not name.lower().endswith((b".html", b".htm")) or front_matter(data())
         below = (("path", f"{literal(_hugo_page(folder, name)['path'])}/**"),)
         return [Rule({}, below, "no page")] if folder and is_page else []
     rules = []
-    for cascade in _maps(front_matter(data).get("cascade")):
+    for cascade in _maps(front_matter(data()).get("cascade")):
         told = {plain(key): value for key, value in cascade.items()}
         fields = {key: value for key, value in told.items() if key not in _NOT_PASSED}
         for params in _maps(told.get("params")):
@@ -111,8 +111,8 @@ def _eleventy_files(names: list[bytes], folder: bytes, title: bytes) -> list[byt
     return sorted(found, key=lambda name: (stems[name] == title, b".11tydata." not in name))
 
 
-def _eleventy_rules(folder: bytes, title: bytes, name: bytes, data: bytes) -> list[Rule]:
-    fields, stem = settings_file(data, ".json"), _data_stem(name)
+def _eleventy_rules(folder: bytes, title: bytes, name: bytes, data: Callable[[], bytes]) -> list[Rule]:
+    fields, stem = settings_file(data(), ".json"), _data_stem(name)
     if stem == title:
         return [Rule(fields)]
     return [_rule(fields, {"path": literal(_eleventy_page(folder, stem + b".md")["path"])}, ("path",))]
@@ -126,9 +126,9 @@ def _eleventy_page(folder: bytes, name: bytes) -> dict[str, str]:
     return {"path": os.fsdecode(os.path.join(folder, name.rpartition(b".")[0]))}
 
 
-def _jekyll_rules(folder: bytes, title: bytes, name: bytes, data: bytes) -> list[Rule]:
+def _jekyll_rules(folder: bytes, title: bytes, name: bytes, data: Callable[[], bytes]) -> list[Rule]:
     ranked = []
-    for number, default in enumerate(_maps(settings_file(data, ".yml").get("defaults"))):
+    for number, default in enumerate(_maps(settings_file(data(), ".yml").get("defaults"))):
         target: dict[str, str] = {}
         for scope in _maps(default.get("scope") or {}):
             path, kind = (str(scope.get(key) or "").strip("/") for key in ("path", "type"))

@@ -13,11 +13,12 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as Fields
+from functools import partial
 from typing import Final, NamedTuple
 
 from producers.filesystem.front_matter import FrontMatterError
 from producers.filesystem.generators import GENERATORS, Rule
-from producers.filesystem.paths import joined, read_start, upwards
+from producers.filesystem.paths import is_file, joined, read_start, upwards
 from producers.filesystem.troubles import Trouble
 
 MOST_BYTES: Final = 1 << 20
@@ -126,9 +127,11 @@ class Inheritance:
             if not generator.parents.fullmatch(name):
                 continue
             path = joined(folder, name)
+            data = partial(read_start, self._root + b"/" + path, MOST_BYTES)
             try:
-                data = read_start(self._root + b"/" + path, MOST_BYTES, follow=self._follow)
-                rules = [] if data is None else generator.read(folder, title, name, data)
+                if not is_file(self._root + b"/" + path, follow=self._follow):
+                    continue
+                rules = generator.read(folder, title, name, data)
             except (OSError, FrontMatterError) as error:
                 why = f"can't be read ({error.strerror})" if isinstance(error, OSError) else str(error)
                 detail = f"{why}; the pages that may inherit from it stay as they were"

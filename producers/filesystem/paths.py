@@ -37,16 +37,26 @@ def is_gone(error: OSError) -> bool:
     return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
-def read_start(path: bytes, most: int, *, follow: bool = True) -> bytes | None:
-    """Up to `most` bytes of a file; None when it is no file, or without `follow` a link. Raises OSError."""
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # not to hang on a pipe of that name
+def is_file(path: bytes, *, follow: bool) -> bool:
+    """Whether there is a file; without `follow` a link is none. Raises OSError when that can't be told."""
     try:
-        descriptor = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
+        return stat.S_ISREG(os.stat(path, follow_symlinks=follow).st_mode)
     except OSError as error:
-        if is_gone(error) or error.errno == errno.ENXIO:
-            return None
+        if is_gone(error):
+            return False
+        raise
+
+
+def read_start(path: bytes, most: int) -> bytes:
+    """Up to `most` bytes of a file; none when there is no file. Raises OSError."""
+    try:
+        # Not to hang on a pipe of that name.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if is_gone(error):
+            return b""
         raise
     try:
-        return os.read(descriptor, most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+        return os.read(descriptor, most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
     finally:
         os.close(descriptor)

@@ -90,7 +90,7 @@ class Selection:
 
         Returns a sentence for each line that is no pattern; the others hold.
         """
-        if text is None:
+        if not text:
             self._ignores.pop(folder, None)
             return []
         text, encoding = unmarked(text)
