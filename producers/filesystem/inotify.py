@@ -1,4 +1,4 @@
-"""The kernel's word that something happened to a path, folder by folder.
+"""Watches folders by inotify, and marks the paths that something happened to.
 
 Theory of operation. watchdog's recursive watch answers to events with walks of its own: it hides a
 full watch table, reports what was moved away under its old path, and after an overflow takes all

@@ -1,4 +1,4 @@
-"""Looks at paths, folders and the whole tree, and hands what it finds to the ledger.
+"""Compares files with their rows in the cache, and hands what differs to the ledger.
 
 Full scans and looks at dirty paths happen on one thread and take turns: between two folders of a
 scan, ripe paths are looked at. So that the scan does not take back what such a look found, the look
@@ -58,7 +58,7 @@ class _Batch:
 
 
 class Scanner:
-    """One source's eyes, on one root."""
+    """Compares the files of one source, on one root, with their rows."""
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class Scanner:
         self._clock = clock
         self._visited: set[bytes] | None = None
         self._knows_rules = False
-        self._turned = -1
-        self._asleep: tuple[float, float] = (0, 0)
+        self._changes_seen = -1
+        self._nothing_turns: tuple[float, float] = (0, 0)
 
     def scan(self, *, send: bool, between: Callable[[], None]) -> int:
         """Look at the whole tree; returns how many files are pages by their names.
@@ -188,13 +188,13 @@ class Scanner:
         The rows are asked only when the next of their dates has come, or they changed since.
         """
         writes = self._cache.db.total_changes
-        if writes == self._turned and self._asleep[0] <= now < self._asleep[1]:
+        if writes == self._changes_seen and self._nothing_turns[0] <= now < self._nothing_turns[1]:
             return 0
         rows = self._cache.turned(now)
         sent = self._ledger.change(rows, (), rows) if rows else 0
         until = self._cache.next_turn(now)
-        self._asleep = now, math.inf if until is None else until
-        self._turned = self._cache.db.total_changes
+        self._nothing_turns = now, math.inf if until is None else until
+        self._changes_seen = self._cache.db.total_changes
         return sent
 
     def _subtree(self, start: bytes) -> int:

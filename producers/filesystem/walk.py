@@ -1,4 +1,4 @@
-"""One root's files: each folder is watched first, then listed, then given to the caller."""
+"""Walks a tree: each folder is watched first, then listed, then given to the caller."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Listed(NamedTuple):
 
 
 class Tree:
-    """The files of one source below `root`, and what its folders say of them.
+    """The files of one source below `root`, and what files of its folders say of others.
 
     `watch` gets each folder before it is listed; `report` what can't be looked at, once.
     """
