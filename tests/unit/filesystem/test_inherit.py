@@ -10,6 +10,7 @@ import pytest
 
 from producers.filesystem.cache import Row
 from producers.filesystem.examine import Examiner, Look
+from producers.filesystem.generators import GENERATORS
 from producers.filesystem.selection import Selection
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
@@ -323,3 +324,10 @@ def test_what_only_has_the_name_of_a_parent_is_none(tmp_path: Path, kind: str) -
     assert desk.troubles == []
     if kind == "link":
         assert Desk(tmp_path, "hugo", {}, follow_symlinks=True).listed() == set()
+
+
+def test_the_documented_table_names_every_generator_that_passes_something_on() -> None:
+    """What is inherited for which generator stands in docs/filesystem.md."""
+    page = (Path(__file__).parents[3] / "docs/filesystem.md").read_text()
+    rows = page.split("| generator | a page inherits from |")[1].split("\n\n")[0].splitlines()[2:]
+    assert {row.split("|")[1].strip().strip("`") for row in rows} == {*GENERATORS, "others"}
