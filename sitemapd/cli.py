@@ -40,6 +40,9 @@ _COMMANDS = {
     "rebuild": "maintain",
     "restore": "maintain",
     "compact": "compact",
+    "tail": "live",
+    "top": "live",
+    "completion": "start",
     "robots": "look",
     "doctor": "doctor",
 }
