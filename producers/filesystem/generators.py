@@ -41,8 +41,8 @@ class Rule(NamedTuple):
     """What pages inherit whose aspects match all the patterns of `target`."""
 
     fields: Fields[str, object]
-    target: tuple[tuple[str, str], ...] = ()
-    """Names of aspects, each with a shell pattern."""
+    target: tuple[tuple[str, str], ...] | None = ()
+    """Names of aspects, each with a shell pattern; None for all that its folder holds beside its own page."""
     why: str = ""
     """Why such pages are not to be listed, whatever they say of themselves."""
 
@@ -61,9 +61,21 @@ class Generator(NamedTuple):
     merges: bool
     """Maps are merged, and not replaced."""
 
-    def matches(self, rule: Rule, aspects: Fields[str, str]) -> bool:
-        """Whether a page with these aspects inherits by a rule."""
-        return all(glob(pattern).fullmatch(aspects[name]) for name, pattern in rule.target)
+    def placed(self, rule: Rule, folder: bytes) -> Rule:
+        """A rule of a folder with the patterns that its target means there."""
+        if rule.target is not None:
+            return rule
+        path = self.aspects(folder, b"index.md")["path"]
+        return rule._replace(target=(("path", f"{literal(path)}/**"),))
+
+
+def matches(rule: Rule, aspects: Fields[str, str]) -> bool:
+    """Whether a page with these aspects inherits by a rule that is `placed`."""
+    return all(glob(pattern).fullmatch(aspects[name]) for name, pattern in rule.target or ())
+
+
+_BUNDLE: Final = Rule({}, None, "no page")
+"""One object for all: a site may have a hundred thousand bundles."""
 
 
 def _hugo_page(folder: bytes, name: bytes) -> dict[str, str]:
@@ -86,8 +98,7 @@ def _hugo_rules(folder: bytes, title: bytes, name: bytes, data: Callable[[], byt
     if branch is None:
         # HTML without front matter is what Hugo made, and not what it makes pages from.
         is_page = not name.lower().endswith((b".html", b".htm")) or front_matter(data())
-        below = (("path", f"{literal(_hugo_page(folder, name)['path'])}/**"),)
-        return [Rule({}, below, "no page")] if folder and is_page else []
+        return [_BUNDLE] if folder and is_page else []
     rules = []
     for cascade in _maps(front_matter(data()).get("cascade")):
         told = {plain(key): value for key, value in cascade.items()}

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from producers.filesystem.front_matter import FrontMatterError
-from producers.filesystem.generators import GENERATORS, Rule
+from producers.filesystem.generators import GENERATORS, Generator, Rule, matches
 from producers.filesystem.paths import is_file, joined, read_start, upwards
 from producers.filesystem.troubles import Trouble
 
@@ -80,7 +80,8 @@ class Inheritance:
         """
         if self._generator is None:
             return False
-        rules = self._read(folder, self._listed(folder) if names is None else list(names))
+        listed = self._listed(folder) if names is None else list(names)
+        rules = self._read(self._generator, folder, listed)
         if rules == self._folders.get(folder, ()):
             return False
         self._folders[folder] = rules
@@ -91,35 +92,35 @@ class Inheritance:
 
     def of(self, folder: bytes, name: bytes) -> Inherited:
         """What a file inherits."""
-        if self._generator is None or not self._folders:
+        generator = self._generator
+        if generator is None or not self._folders:
             return NOTHING
         if folder != self._folder:
-            self._folder, self._rules, self._results = folder, self._above(folder), {(): NOTHING}
+            self._folder, self._rules = folder, self._above(generator, folder)
+            self._results = {(): NOTHING}
         if not self._rules:
             return _UNKNOWN if self._rules is None else NOTHING
-        generator, aspects = self._generator, self._generator.aspects(folder, name)
-        key = tuple(n for n, rule in enumerate(self._rules) if generator.matches(rule, aspects))
+        aspects = generator.aspects(folder, name)
+        key = tuple(n for n, rule in enumerate(self._rules) if matches(rule, aspects))
         found = self._results.get(key)
         if found is None:
-            found = self._results[key] = self._applied([self._rules[number] for number in key])
+            found = self._results[key] = _applied(
+                [self._rules[number] for number in key], merges=generator.merges
+            )
         return found
 
-    def _applied(self, rules: list[Rule]) -> Inherited:
-        merges = self._generator is not None and self._generator.merges
-        fields = _layered((rule.fields for rule in rules), merges=merges)
-        why = next((rule.why for rule in rules if rule.why), "")
-        written = repr((why, sorted(fields.items()))).encode("utf-8", "surrogatepass")
-        digest = int.from_bytes(hashlib.blake2b(written, digest_size=7).digest()) or 1
-        return Inherited(fields, merges, why, digest)
-
-    def _above(self, folder: bytes) -> tuple[Rule, ...] | None:
+    def _above(self, generator: Generator, folder: bytes) -> tuple[Rule, ...] | None:
         """The rules of a folder and of those above it, the nearest first; None when some can't be read."""
-        found = [self._folders.get(each, ()) for each in upwards(folder)]
-        return None if None in found else tuple(rule for rules in found for rule in rules or ())
+        found: list[Rule] = []
+        for each in upwards(folder):
+            rules = self._folders.get(each, ())
+            if rules is None:
+                return None
+            found += (generator.placed(rule, each) for rule in rules)
+        return tuple(found)
 
-    def _read(self, folder: bytes, names: list[bytes]) -> tuple[Rule, ...] | None:
-        generator = self._generator
-        if generator is None or not any(map(generator.parents.fullmatch, names)):
+    def _read(self, generator: Generator, folder: bytes, names: list[bytes]) -> tuple[Rule, ...] | None:
+        if not any(map(generator.parents.fullmatch, names)):
             return ()
         title = os.path.basename(folder or self._root)
         found: list[Rule] = []
@@ -140,7 +141,7 @@ class Inheritance:
             for rule in rules:
                 fields = {key: value for key, value in rule.fields.items() if key in self._wanted}
                 if fields or rule.why:
-                    found.append(rule._replace(fields=fields))
+                    found.append(rule if fields == rule.fields else rule._replace(fields=fields))
         return tuple(found)
 
     def _listed(self, folder: bytes) -> list[bytes]:
@@ -148,6 +149,14 @@ class Inheritance:
             return os.listdir(self._root + b"/" + folder)
         except OSError:
             return []
+
+
+def _applied(rules: list[Rule], *, merges: bool) -> Inherited:
+    fields = _layered((rule.fields for rule in rules), merges=merges)
+    why = next((rule.why for rule in rules if rule.why), "")
+    written = repr((why, sorted(fields.items()))).encode("utf-8", "surrogatepass")
+    digest = int.from_bytes(hashlib.blake2b(written, digest_size=7).digest()) or 1
+    return Inherited(fields, merges, why, digest)
 
 
 def _layered(layers: Iterable[Fields[str, object]], *, merges: bool) -> dict[str, object]:
