@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from pathspec import GitIgnoreSpec
@@ -79,11 +78,6 @@ class Selection:
         self._exclude = GitIgnoreSpec.from_lines(exclude) if exclude else None
         self._ignores: dict[bytes, GitIgnoreSpec] = {}
         self._generator = generator
-
-    @property
-    def ignores(self) -> Mapping[bytes, GitIgnoreSpec]:
-        """The folders with a `.sitemapignore`, and what it says."""
-        return self._ignores
 
     def set_ignore(self, folder: bytes, text: bytes | None) -> list[str]:
         """Take in the text of a folder's `.sitemapignore`; None when it has none any more.
