@@ -3,7 +3,8 @@
 1. Hugo: `cascade` in a folder's `_index` file gives fields to that page and to all below: one map, or a list
    of maps, each of which may have a `target`. A page's own field wins, then the nearest folder's, then the
    earlier map's (gohugo.io, "Front matter", "Configure cascade"). An `_index` file that is a draft, in the
-   future or expired hides its own page alone: since 0.123 Hugo keeps the section and builds what is below.
+   future or expired hides its own page alone: Hugo builds what is below, unless a cascade says otherwise
+   (gohugo.io, "Basic usage"; so since 0.123).
    A folder with an `index` file is a leaf bundle: all other files in it and below are resources of
    that page ("Page bundles"). The watched folder itself is never taken for a bundle.
 2. Eleventy: `posts/posts.json` and `posts/posts.11tydata.json` hold data of all pages below `posts/`,
