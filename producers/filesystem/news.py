@@ -12,27 +12,6 @@ from producers.filesystem.walk import WatchLimit
 log = logging.getLogger(__name__)
 
 
-def tell_held(held: int, directory: Path, standing: Standing) -> None:
-    """Deletes are held back, or (0) are not any more."""
-    before = standing.status.get("held_deletes", 0)
-    standing.say(held_deletes=held)
-    if held and held != before:
-        log.error(
-            "%d URLs have no file any more: more than max_delete lets a scan delete, or all of them. "
-            "They stay in the sitemap. If the files of %s are gone for good, start once with "
-            "--accept-deletes; if a disk is not mounted, mount it.",
-            held,
-            directory,
-            extra=standing.extra("deletes_held"),
-        )
-    elif before and not held:
-        log.info(
-            "%s: no deletes are held back any more.",
-            directory,
-            extra=standing.extra("deletes_released"),
-        )
-
-
 def tell_lost(how: str, directory: Path, standing: Standing) -> None:
     """File events were lost, so that everything is looked at anew."""
     log.warning(

@@ -22,11 +22,12 @@ import logging
 import sys
 from typing import Final
 
+from producers.difference import Compared
 from producers.filesystem.cache import Cache
 from producers.filesystem.examine import Examiner
 from producers.filesystem.history import History
-from producers.filesystem.ledger import Ledger, Reconciled
-from producers.filesystem.news import tell_held, tell_limited, tell_lost, tell_unlisted
+from producers.filesystem.ledger import Ledger
+from producers.filesystem.news import tell_limited, tell_lost, tell_unlisted
 from producers.filesystem.root import Root
 from producers.filesystem.scan import RootChanged, Scanner
 from producers.filesystem.selection import Selection
@@ -87,7 +88,7 @@ class Session:
         self._history: History | None = None
         if "git" in source.lastmod:
             self._history = History(source.directory, self._root.path, cache, standing)
-        self._ledger = Ledger(source, publisher, cache, report, is_bare=self._root.is_bare)
+        self._ledger = Ledger(source, publisher, cache, report, standing.guard)
         self._scanner = Scanner(
             source,
             self._root,
@@ -136,6 +137,8 @@ class Session:
             standing.dirty.mark(path)
         if standing.dirty.overflowed:
             standing.overflowed()
+        if standing.guard.is_accepted():
+            standing.rescan_asked = True
         if standing.rescan_asked or standing.dirty.overflowed:
             standing.rescan_asked = False
             standing.dirty.clear()
@@ -182,10 +185,9 @@ class Session:
             self._reconciled(result)
         else:
             files = self._scanner.scan(send=standing.ready.is_set(), between=self._between)
-            missed = 0 if full else self._ledger.believe_missed()
-            if missed:
-                self._hold(missed)
-            elif full or self._may_release(files):
+            believed = full or self._ledger.believe_missed()
+            held = standing.guard.held is not None
+            if full or self._may_release(files) or not (believed or held):
                 standing.reconcile_due = True
         took = standing.monotonic() - started
         standing.say(state="watching", files_scanned=files, scan_seconds=round(took, 3))
@@ -199,8 +201,10 @@ class Session:
 
     def _may_release(self, files: int) -> bool:
         # A poll may not know the files whose deletes a comparison held back: only the next one tells.
-        status, since = self._standing.status, self._standing.monotonic() - self._standing.reconciled
-        return status["held_deletes"] > 0 and (files != status.get("files_scanned") or since >= HELD_RESCAN)
+        standing = self._standing
+        since = standing.monotonic() - standing.reconciled
+        changed = files != standing.status.get("files_scanned")
+        return standing.guard.held is not None and (changed or since >= HELD_RESCAN)
 
     def _when_next(self, took: float) -> tuple[float | None, bool]:
         standing, interval = self._standing, self._source.rescan_interval
@@ -222,17 +226,21 @@ class Session:
         standing = self._standing
         self._reconciled(self._ledger.reconcile(accept=standing.accept, cold=standing.cold))
 
-    def _reconciled(self, result: Reconciled) -> None:
+    def _reconciled(self, result: Compared) -> None:
         standing = self._standing
         standing.reconcile_due = standing.cold = standing.accept = False
         standing.reconciled = standing.monotonic()
-        self._hold(result.held)
+        standing.say(held_deletes=result.held)
+        if result.held:
+            soon = standing.monotonic() + HELD_RESCAN
+            self._next_scan = soon if self._next_scan is None else min(self._next_scan, soon)
         self._changed = True
-        if result.added or result.deleted or not standing.ready.is_set():
+        sent = result.added + result.updated
+        if sent or result.deleted or not standing.ready.is_set():
             log.info(
                 "%s: %d URLs added or updated, %d deleted, of %d known.",
                 self._source.directory,
-                result.added,
+                sent,
                 result.deleted,
                 result.listed,
                 extra=standing.extra("reconciled"),
@@ -258,13 +266,6 @@ class Session:
         if self._next_scan is not None:
             longest = min(longest, self._next_scan - self._standing.monotonic())
         return max(longest, 0.0)
-
-    def _hold(self, held: int) -> None:
-        standing = self._standing
-        tell_held(held, self._source.directory, standing)
-        if held:
-            soon = standing.monotonic() + HELD_RESCAN
-            self._next_scan = soon if self._next_scan is None else min(self._next_scan, soon)
 
     def _watch_table(self) -> WatchTable | None:
         try:

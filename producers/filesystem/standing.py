@@ -9,6 +9,7 @@ from typing import Any
 
 from producers.filesystem.dirty import Dirty
 from producers.filesystem.troubles import Troubles
+from producers.guard import Guard
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,6 +20,7 @@ class Standing:
     """The site and the source, for logs."""
     dirty: Dirty
     troubles: Troubles
+    guard: Guard
     clock: Callable[[], float]
     """Seconds since 1970."""
     monotonic: Callable[[], float]

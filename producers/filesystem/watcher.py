@@ -25,8 +25,10 @@ from producers.filesystem.session import PAUSES, Session
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.standing import Standing
 from producers.filesystem.troubles import Troubles
+from producers.guard import Guard
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
+from sitemap_store.model.site import Site
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +46,13 @@ class Watcher:
         *,
         state_dir: Path | None = None,
         accept_deletes: bool = False,
+        command: str = "sitemapd",
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`state_dir` keeps the cache (None: for this run only). `accept_deletes` lets the first
-        reconcile delete more than `max_delete`. `clock` gives seconds since 1970.
+        reconcile delete more than `max_delete`. `command` begins a command line about the site. `clock` gives
+        seconds since 1970.
         """
         self.source = source
         self._publisher = publisher
@@ -58,6 +62,14 @@ class Watcher:
             labels={"site": self._site.name, "source": source.name},
             dirty=Dirty(source.debounce, source.debounce_max, clock=monotonic),
             troubles=Troubles(source, publisher),
+            guard=Guard(
+                publisher.store,
+                source.name,
+                "watch",
+                share=source.max_delete,
+                addresses=_addresses(source, self._site),
+                command=command,
+            ),
             clock=clock,
             monotonic=monotonic,
             accept=accept_deletes,
@@ -187,3 +199,9 @@ class Watcher:
             self._site.assume_timezone,
         )  # fmt: skip
         return hashlib.blake2b(repr(what).encode(), digest_size=16).hexdigest()
+
+
+def _addresses(source: FilesystemSource, site: Site) -> str:
+    """A digest of what makes a file's URL, beside the file."""
+    what = source.url, source.index_files, source.strip_extension, source.trailing_slash, site.rules.base
+    return hashlib.blake2b(repr(what).encode(), digest_size=8).hexdigest()

@@ -20,7 +20,7 @@ from producers.http.outcome import Outcome
 from producers.http.problem import Problem
 from producers.http.splitter import NDJSON, Batch, splitter
 from producers.http.taking import batches
-from producers.sync import Desired, TooManyDeletes
+from producers.sync import DesiredList, TooManyDeletes
 from sitemap_store.errors import Refused
 from sitemap_store.model.events import Event
 from sitemap_store.model.site import Site
@@ -54,12 +54,12 @@ class Sources:
             detail = f"Another sync of the source {source} is under way."
             raise Problem(409, "busy", detail, headers={"Retry-After": "5"})
         self._busy.add(source)
-        desired: Desired | None = None
+        desired: DesiredList | None = None
         try:
             now = await intake.look()
             # What others say from now on is newer than the list, and they needn't wait for the look.
             began = now - math.ceil((time.monotonic() - arrived) * 1000)
-            desired = await asyncio.to_thread(Desired)
+            desired = await asyncio.to_thread(DesiredList, source)
             site, outcome = intake.sink.store.site, Outcome()
             async for batch in batches(body.pieces(caps.sync), split):
                 refused = await intake.run(
@@ -70,21 +70,21 @@ class Sources:
                 if refused:
                     await intake.reject([error for _, error in refused], source)
             await intake.run(intake.sink.store.now)  # comparing may take long: first see that Redis answers
-            apply = partial(desired.apply, intake.sink, source, at=began, accept_deletes=accept)
+            apply = partial(desired.apply, intake.sink, at=began, accept=accept)
             synced = await intake.run(apply, patience=LONGEST_S)
         except TooManyDeletes as error:
             said = str(error).partition(":")[0]
-            detail = f"{said}: send it again with ?accept_deletes=true if they are meant."
+            detail = f"{said}: if they are meant, send it again with ?accept_deletes=true, or after `sitemapd accept-deletes {source}`."
             more = {"listed": error.listed, "deletes": error.deletes}
             raise Problem(409, "mass-delete", detail, more=more) from error
         finally:
             self._busy.discard(source)
             if desired is not None:
                 desired.close()
-        return answer({**synced._asdict(), "refused": outcome.body()["refused"]}, 202)
+        return answer({**synced.summary(), "refused": outcome.body()["refused"]}, 202)
 
 
-def _take(desired: Desired, batch: Batch, site: Site, source: str, now: int) -> list[tuple[int, Refused]]:
+def _take(desired: DesiredList, batch: Batch, site: Site, source: str, now: int) -> list[tuple[int, Refused]]:
     refusals: list[tuple[int, Refused]] = []
     events: list[Event] = []
     for line, item in zip(*batch.read(), strict=True):

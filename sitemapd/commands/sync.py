@@ -18,7 +18,7 @@ from sitemapd.memory import ease_collector
 
 if TYPE_CHECKING:
     from producers.database.source import DatabaseSource
-    from producers.sync import Desired
+    from producers.sync import DesiredList
     from sitemap_store.model.events import Event
     from sitemap_store.model.site import Site
 
@@ -121,7 +121,7 @@ def _ask_leader(context: Context, source: DatabaseSource, name: str, *, accept: 
 
 def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, as_json: bool) -> None:
     from producers.ndjson import read_lines
-    from producers.sync import Desired, TooManyDeletes
+    from producers.sync import DesiredList, TooManyDeletes
     from sitemap_store.model.wire import check_source, quick
 
     try:
@@ -140,7 +140,7 @@ def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, a
     sink, site = parts.publisher(name), parts.sites[name]
     plain = quick(site, source)
     began, refusals = sink.store.now(), 0
-    with Desired() as desired:
+    with DesiredList(source) as desired:
         for batch in read_lines(file):
             refusals_here = _take(desired, batch.items, site, source, began, plain)
             for place, each in refusals_here:
@@ -151,12 +151,12 @@ def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, a
             if refusals_here:
                 sink.store.reject([(each, source) for _, each in refusals_here])
         try:
-            result = desired.apply(sink, source, at=began, accept_deletes=accept)
+            result = desired.apply(sink, at=began, accept=accept, command=parts.command_for(name))
         except TooManyDeletes as error:
             detail = str(error).partition(":")[0]
-            raise SitemapdError(f"{detail}: give --accept-deletes if they are meant") from error
+            raise SitemapdError(f"{detail}: if they are meant, give --accept-deletes") from error
     if as_json:
-        click.echo(json.dumps({**result._asdict(), "refused": refusals}))
+        click.echo(json.dumps({**result.summary(), "refused": refusals}))
     else:
         click.echo(
             f"{result.added} added, {result.updated} updated, {result.deleted} deleted, "
@@ -169,7 +169,7 @@ def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, a
 
 
 def _take(
-    desired: Desired,
+    desired: DesiredList,
     items: list[Any],
     site: Site,
     source: str,
