@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from typing import TYPE_CHECKING, Final
@@ -142,6 +143,11 @@ class Guard:
 
     def _extra(self, action: str) -> dict[str, str]:
         return {"action": action, "site": self._store.site.name, "source": self._source}
+
+
+def digest_of(*settings: object) -> str:
+    """A digest of settings, for `addresses`."""
+    return hashlib.blake2b(repr(settings).encode(), digest_size=8).hexdigest()
 
 
 def sentence(source: str, held: Held, command: str) -> str:

@@ -13,12 +13,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from producers.database.check import connect, warn_of_missing_index
-from producers.database.compare import Synced
 from producers.database.dialect import Broken
 from producers.database.install import prepared
 from producers.database.session import Session
 from producers.database.source import DatabaseSource
 from producers.database.standing import Standing
+from producers.difference import Compared
+from producers.guard import Guard, digest_of
 from producers.sink import EventSink
 from sitemap_store.errors import RedisUnavailable, SitemapdError
 
@@ -45,10 +46,13 @@ class Relay:
         sink: EventSink,
         *,
         accept_deletes: bool = False,
+        command: str = "sitemapd",
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`accept_deletes` lifts `max_delete` from the first comparison. `clock`: seconds since 1970."""
+        """`accept_deletes` lifts `max_delete` from the first comparison. `command` begins a command line about
+        the site. `clock`: seconds since 1970.
+        """
         self.source = source
         self._sink = sink
         self._site = sink.store.site
@@ -59,6 +63,14 @@ class Relay:
             monotonic=monotonic,
             accept=accept_deletes,
             due=accept_deletes,
+            guard=Guard(
+                sink.store,
+                source.name,
+                "relay",
+                share=source.max_delete,
+                addresses=digest_of(source.url, self._site.rules.base),
+                command=command,
+            ),
         )
         self.ready = self._standing.ready
 
@@ -102,7 +114,7 @@ class Relay:
         """The site's name."""
         return self._site.name
 
-    def sync(self, *, accept: bool) -> Synced:
+    def sync(self, *, accept: bool) -> Compared:
         """Compare once and drain, in this thread. Raises Busy when another relay leads."""
         dialect = connect(self.source, application=self._standing.application)
         try:

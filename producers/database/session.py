@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import Any, Final
 
 from producers.database.check import connect, plan_of
-from producers.database.compare import Synced
 from producers.database.dialect import Broken, Dialect
 from producers.database.drain import BATCH, Drainer
 from producers.database.install import trim
@@ -20,6 +19,7 @@ from producers.database.reconcile import reconcile
 from producers.database.rows import Reader
 from producers.database.shape import Shape
 from producers.database.standing import Standing
+from producers.difference import Compared
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 
@@ -110,7 +110,7 @@ class Session:
         self._drainer.sent = 0
         return drained
 
-    def reconcile(self, *, accept: bool) -> Synced:
+    def reconcile(self, *, accept: bool) -> Compared:
         """Compare the whole table with the state; `accept` lets that delete whatever has no row."""
         standing, shape = self._standing, self._shape
         standing.say(state="comparing", problem=None)
@@ -134,12 +134,13 @@ class Session:
                 sink=self._sink,
                 reader=self._reader,
                 drainer=self._drainer,
+                guard=standing.guard,
                 between=self._between,
                 accept=accept,
             )
         finally:
             second.close()
-        standing.sent += result.sent + result.deleted
+        standing.sent += result.added + result.updated + result.deleted
         if self._reader.refusals:
             self._sink.store.reject([(each, self._source.name) for each in self._reader.refusals])
             self._reader.refusals.clear()
@@ -157,7 +158,7 @@ class Session:
         self._say_result(result, standing.monotonic() - started)
         return result
 
-    def _say_result(self, result: Synced, seconds: float) -> None:
+    def _say_result(self, result: Compared, seconds: float) -> None:
         standing = self._standing
         if self._reader.encoded >= MANY_ENCODED:
             log.warning(
@@ -167,22 +168,12 @@ class Session:
                 self._source.name,
                 extra=standing.extra("encoded_twice"),
             )
-        if result.held:
-            log.error(
-                "%d URLs of %s have no row any more, which is more than max_delete lets a comparison delete. "
-                "They stay in the sitemap. If the rows are gone for good, run `sitemapd sync --source %s "
-                "--accept-deletes`.",
-                result.held,
-                self._source.name,
-                self._source.name,
-                extra=standing.extra("deletes_held"),
-            )
         log.info(
             "Compared %s in %.1f s: %d rows, %d URLs added or updated, %d deleted, of %d known.",
             self._source.name,
             seconds,
             result.wanted,
-            result.sent,
+            result.added + result.updated,
             result.deleted,
             result.listed,
             extra=standing.extra("compared"),
@@ -199,7 +190,7 @@ class Session:
 
     def _sync_due(self) -> bool:
         told, standing = self._told, self._standing
-        if standing.due or "wanted" in told or "doing" in told:
+        if standing.due or standing.guard.is_accepted() or "wanted" in told or "doing" in told:
             return True
         if told.get("fingerprint") != self._shape.fingerprint:
             return True

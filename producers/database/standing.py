@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from producers.guard import Guard
+
 
 @dataclass(slots=True, kw_only=True)
 class Standing:
@@ -21,6 +23,7 @@ class Standing:
     """The next comparison may delete whatever it finds to be gone."""
     due: bool
     """The whole table is to be compared, whenever that was done last."""
+    guard: Guard
     redo: dict[str, tuple[object, ...]] = field(default_factory=dict)
     """URLs of a transaction that may not have committed, with their values: they are looked at once more."""
     stopping: threading.Event = field(default_factory=threading.Event)

@@ -25,10 +25,9 @@ from producers.filesystem.session import PAUSES, Session
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.standing import Standing
 from producers.filesystem.troubles import Troubles
-from producers.guard import Guard
+from producers.guard import Guard, digest_of
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
-from sitemap_store.model.site import Site
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,13 @@ class Watcher:
                 source.name,
                 "watch",
                 share=source.max_delete,
-                addresses=_addresses(source, self._site),
+                addresses=digest_of(
+                    source.url,
+                    source.index_files,
+                    source.strip_extension,
+                    source.trailing_slash,
+                    self._site.rules.base,
+                ),
                 command=command,
             ),
             clock=clock,
@@ -199,9 +204,3 @@ class Watcher:
             self._site.assume_timezone,
         )  # fmt: skip
         return hashlib.blake2b(repr(what).encode(), digest_size=16).hexdigest()
-
-
-def _addresses(source: FilesystemSource, site: Site) -> str:
-    """A digest of what makes a file's URL, beside the file."""
-    what = source.url, source.index_files, source.strip_extension, source.trailing_slash, site.rules.base
-    return hashlib.blake2b(repr(what).encode(), digest_size=8).hexdigest()

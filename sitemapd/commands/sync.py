@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 POLL_S: Final = 0.1
 SHOWN: Final = 100
 """How many refusals are printed one by one; `sitemapd rejected` has more."""
+_TOTALS: Final = "{added} added, {updated} updated, {deleted} deleted, {unchanged} unchanged"
 
 
 @click.command()
@@ -96,7 +97,7 @@ def _sync_table(context: Context, name: str, source: DatabaseSource, *, accept: 
     elif "asked" in result:
         click.echo(f"The relay that runs has compared {source.name}; {result['held']} deletes are held back.")
     else:
-        click.echo("{sent} added or updated, {deleted} deleted, {held} deletes held back".format(**result))
+        click.echo(f"{_TOTALS.format(**result)}, {result['held']} deletes held back")
     if result["held"]:
         click.echo("sitemapd: so many deletes need --accept-deletes", err=True)
         sys.exit(1)
@@ -158,10 +159,7 @@ def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, a
     if as_json:
         click.echo(json.dumps({**result.summary(), "refused": refusals}))
     else:
-        click.echo(
-            f"{result.added} added, {result.updated} updated, {result.deleted} deleted, "
-            f"{result.unchanged} unchanged, {refusals} refused"
-        )
+        click.echo(f"{_TOTALS.format(**result.summary())}, {refusals} refused")
         if result.held:
             click.echo(f"{result.held} deletes are held back: lines could not be read", err=True)
     if refusals:
