@@ -163,7 +163,9 @@ class Difference:
 
     def gone_locs(self) -> Iterator[str]:
         """The URLs that `gone` counts."""
-        return (row[0] for row in self._db.execute(f"SELECT h.loc {_GONE} AND NOT {_ACCEPTED} ORDER BY h.loc"))
+        return (
+            row[0] for row in self._db.execute(f"SELECT h.loc {_GONE} AND NOT {_ACCEPTED} ORDER BY h.loc")
+        )
 
     def adds(self, at: int | None, *, moved: bool = True) -> Iterator[tuple[bool, Event]]:
         """The events of what is new or changed, each with whether it is new; new ones only with `moved`."""
@@ -218,9 +220,9 @@ def send_difference(
 ) -> Compared:
     """Send what differs, as far as the guard lets it pass; `accept` lets all of it.
 
-    `hold_deletes` leaves the deletes out without asking the guard. `at` is when the desired state was so (epoch
-    ms). `between` is called between chunks; what is in `touched` by then is not sent. Raises Unavailable when
-    Redis is away: a part may have been sent, and the next comparison sends the rest.
+    `hold_deletes` leaves the deletes out without asking the guard. `at` is when the desired state was so,
+    in epoch ms. `between` is called between chunks; what is in `touched` by then is not sent. Raises
+    Unavailable: a part may have been sent then, and the next comparison sends the rest.
     """
     listed, wanted = difference.listed, difference.wanted()
     held = None if hold_deletes else guard.judge(difference, wanted=wanted, accept=accept)
@@ -241,7 +243,9 @@ def send_difference(
     deleted = 0 if hold_deletes else _send(sink, gone, between)
     if not hold_deletes:
         guard.settle(held)
-    return Compared(listed, wanted, sent[True], sent[False], deleted, listed - deleted - kept - sent[False], kept)
+    return Compared(
+        listed, wanted, sent[True], sent[False], deleted, listed - deleted - kept - sent[False], kept
+    )
 
 
 def _send(sink: EventSink, events: Iterator[Event], between: Callable[[], None] | None) -> int:

@@ -1,4 +1,4 @@
-"""Deletes that are rather a fault of the source than meant: an unmounted disk, an empty table, a cut-off list.
+"""Holds back deletes that are rather a fault than meant: an unmounted disk, an empty table, a list cut off.
 
 1. Up to `MANY` deletes pass, and so does a share of the source's URLs, unless nothing at all is left of it:
    a source that is empty and was not is held back however small it was. A share of 1 is no guard.
@@ -89,7 +89,7 @@ class Guard:
         if moving or self._kind == "list":
             difference.accept_none()  # all of it is held as one thing
         gone = difference.gone()
-        digests, mixed, examples = bytearray(), 0, []
+        digests, mixed, examples = bytearray(), 0, list[str]()
         for loc in difference.gone_locs():
             key = digest(loc)
             digests += key
@@ -116,7 +116,9 @@ class Guard:
             if known is not None:
                 release(self._store, self._source)
                 log.info(
-                    "%s: no deletes are held back any more.", self._source, extra=self._extra("deletes_released")
+                    "%s: no deletes are held back any more.",
+                    self._source,
+                    extra=self._extra("deletes_released"),
                 )
         elif known is None or known.id != held.id or known.accepted or known.deletes != held.deletes:
             hold(self._store, self._source, held, self._digests)

@@ -63,9 +63,7 @@ def reconcile(
                 difference.have(entries)
                 pause()
             difference.leave_out(touched)
-            return send_difference(
-                difference, sink, guard, accept=accept, touched=touched, between=pause
-            )
+            return send_difference(difference, sink, guard, accept=accept, touched=touched, between=pause)
     finally:
         drainer.touched = None
         drainer.touched_keys = set()
@@ -84,13 +82,13 @@ def _remember(
     for several in _chunks(_kept(rows)):
         memory.have(several)
         pause()
-    for several in _chunks(event for _, event in memory.adds(None)):
-        kept = [Seen(key, *json.loads(rest or "")) for _, key, _, rest, *_ in several if key not in touched]
+    for events in _chunks(event for _, event in memory.adds(None)):
+        kept = [Seen(key, *json.loads(rest or "")) for _, key, _, rest, *_ in events if key not in touched]
         main.remember(shape.label, [row.key for row in kept], kept)
         main.commit()
         pause()
-    for several in _chunks(memory.deletes(None, all_gone=True)):
-        main.remember(shape.label, [event.loc for event in several if event.loc not in touched], [])
+    for events in _chunks(memory.deletes(None, all_gone=True)):
+        main.remember(shape.label, [event.loc for event in events if event.loc not in touched], [])
         main.commit()
         pause()
 

@@ -50,8 +50,8 @@ class Relay:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`accept_deletes` lifts `max_delete` from the first comparison. `command` begins a command line about
-        the site. `clock`: seconds since 1970.
+        """`accept_deletes` lifts `max_delete` from the first comparison. `command` begins a command line
+        about the site. `clock`: seconds since 1970.
         """
         self.source = source
         self._sink = sink

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from producers.database.dates import NoDate, lastmod_of
 from producers.database.shape import Shape
 from producers.database.template import shown
+from producers.dates import NoDate, lastmod_of
 from sitemap_store.errors import Refused
 from sitemap_store.model.dates import instant_ms
 from sitemap_store.model.site import Site

@@ -60,7 +60,9 @@ class Comparison:
         """Forget the files that the scan did not find: all of them, or those whose delete was `accepted`."""
         only = "AND digest(loc) IN (SELECT digest FROM accepted)" if accepted else ""
         with self._cache.change():
-            self._db.execute(f"DELETE FROM files WHERE (dir, name) IN (SELECT dir, name FROM temp.gone) {only}")
+            self._db.execute(
+                f"DELETE FROM files WHERE (dir, name) IN (SELECT dir, name FROM temp.gone) {only}"
+            )
             self.find_all()
 
     def beside(self) -> Iterator[tuple[Row, str, str]]:

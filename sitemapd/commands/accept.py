@@ -88,7 +88,8 @@ def _await(parts: Parts, site: str, source: str, accepted: Held, timeout: float)
             sys.exit(1)
         if time.monotonic() >= deadline:
             click.echo(
-                f"sitemapd: after {timeout:g} s {source} was not compared; {accepted.deletes:,} URLs are accepted",
+                f"sitemapd: after {timeout:g} s {source} was not compared; it deletes the "
+                f"{accepted.deletes:,} URLs when it is",
                 err=True,
             )
             sys.exit(1)

@@ -163,7 +163,9 @@ def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, a
         sys.exit(1)
 
 
-def _take(desired: DesiredList, items: list[Any], site: Site, source: str, now: int) -> list[tuple[int, Refused]]:
+def _take(
+    desired: DesiredList, items: list[Any], site: Site, source: str, now: int
+) -> list[tuple[int, Refused]]:
     """Take lines in; what is refused keeps what is listed of its URL."""
     from sitemap_store.model.wire import check
 

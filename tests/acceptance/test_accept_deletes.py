@@ -118,12 +118,12 @@ def test_another_template_moves_all_urls_or_none(place: Place, redis_url: str) -
     _lists(place, urls)
     assert service.stop() == 0
     place.configure(settings(redis_url) + WATCH + 'url = "/new/{path}"\n')
-    for _ in range(2):  # a restart forgets nothing of it
+    for again in (False, True):  # a restart forgets nothing of it
         service = place.service("run", "--port", "0")
         command = _held(place, "pages", 300)
         assert "300 URLs of this source change their address" in place.ok("status").out
         _lists(place, urls)
-        if _ == 0:
+        if not again:
             assert service.stop() == 0
     _run(place, *command.split())
     _lists(place, {url.replace(BASE, f"{BASE}new/") for url in urls})
@@ -164,7 +164,7 @@ def test_rows_that_are_missing_are_held_until_they_are_accepted(place: Place, re
 
 
 def test_a_list_that_is_held_passes_once_it_was_accepted(place: Place, redis_url: str) -> None:
-    """`sync FILE`: accepted is what was missing, for the next list; what is missing beside it is judged anew."""
+    """`sync FILE`: accepted is what was missing, once; what is missing beside it is judged anew."""
     place.configure(settings(redis_url))
     rows = [{"loc": f"{BASE}{n}"} for n in range(400)]
 

@@ -153,7 +153,14 @@ def test_accepted_deletes_are_sent(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("pages", "gone", "share", "held"),
-    [(101, 100, 0.2, 0), (100, 100, 0.2, 100), (600, 101, 0.2, 0), (500, 101, 0.2, 101), (150, 150, 1.0, 0), (150, 120, 0.0, 120)],
+    [
+        (101, 100, 0.2, 0),
+        (100, 100, 0.2, 100),
+        (600, 101, 0.2, 0),
+        (500, 101, 0.2, 101),
+        (150, 150, 1.0, 0),
+        (150, 120, 0.0, 120),
+    ],
 )
 def test_the_guard_counts_as_documented(world: World, pages: int, gone: int, share: float, held: int) -> None:
     """Over 100 and over the share of the URLs that were listed, or all of them."""
