@@ -41,7 +41,7 @@ def _held(place: Place, source: str, deletes: int) -> str:
 
     def held() -> bool:
         site = place.ok("status", "--json").json["sites"]["main"]
-        return site["held"].get(source, {}).get("deletes") == deletes
+        return bool(site["held"].get(source, {}).get("deletes") == deletes)
 
     until(held, what=f"{deletes} deletes of {source} are held")
     command = f"sitemapd accept-deletes {source}"
