@@ -86,8 +86,6 @@ class Difference:
         `ordered`: what is new is sent in the order in which it came, and else in that of its URLs.
         """
         self.source = source
-        self.listed = 0
-        """URLs that the state lists of the source."""
         self._order = "ORDER BY w.place" if ordered else ""
         self._places = count()
         self._owned = db is None
@@ -126,7 +124,6 @@ class Difference:
         """Take in what the state lists of the source; more than once where it comes in parts."""
         rows = ((loc, lastmod, freq, prio, ext, of) for loc, lastmod, freq, prio, _, of, ext in entries)
         self._fill("REPLACE INTO have VALUES (?, ?, ?, ?, ?, ?)", rows)
-        self.listed = self._count("FROM have")
 
     def leave_out(self, locs: Iterable[str]) -> None:
         """Take URLs out of the comparison: they stay as they are listed, and what is wanted of them waits."""
@@ -148,6 +145,10 @@ class Difference:
     def accept_none(self) -> None:
         """Take back what `accept` said."""
         self._db.execute("DELETE FROM accepted")
+
+    def listed(self) -> int:
+        """How many URLs the state lists of the source."""
+        return self._count("FROM have")
 
     def wanted(self) -> int:
         """How many URLs the source has."""
@@ -224,8 +225,8 @@ def send_difference(
     in epoch ms. `between` is called between chunks; what is in `touched` by then is not sent. Raises
     Unavailable: a part may have been sent then, and the next comparison sends the rest.
     """
-    listed, wanted = difference.listed, difference.wanted()
-    held = None if hold_deletes else guard.judge(difference, wanted=wanted, accept=accept)
+    listed, wanted = difference.listed(), difference.wanted()
+    held = None if hold_deletes else guard.judge(difference, listed=listed, wanted=wanted, accept=accept)
     kept = held.deletes if held else difference.gone() if hold_deletes else 0
     if held is not None and held.kind == "list":
         guard.settle(held)

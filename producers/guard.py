@@ -76,13 +76,13 @@ class Guard:
         self.held: Held | None = None
         """What the last comparison held back."""
 
-    def judge(self, difference: Difference, *, wanted: int, accept: bool) -> Held | None:
+    def judge(self, difference: Difference, *, listed: int, wanted: int, accept: bool) -> Held | None:
         """What of a difference is to be held back; None lets it pass. `accept`: an operator has seen it.
 
         Deletes that were accepted by the command pass in any case, and are taken out of the question.
         """
         difference.accept(accepted_digests(self._store, self._source))
-        if accept or not self.too_many(difference.gone(), difference.listed, empty=not wanted):
+        if accept or not self.too_many(difference.gone(), listed, empty=not wanted):
             return None
         before = addresses_of(self._store, self._source)
         moving = before not in ("", self._addresses)
@@ -101,7 +101,7 @@ class Guard:
             kind=self._kind,
             deletes=gone,
             moves=min(gone, difference.new()) if moving else 0,
-            listed=difference.listed,
+            listed=listed,
             examples=tuple(examples),
             since=self._store.now(),
         )

@@ -122,7 +122,7 @@ class Ledger:
         comparison, difference = self.comparison, self.comparison.difference
         difference.forget_have()
         difference.have(self._publisher.store.listing(self._source.name))
-        if cold and difference.listed:
+        if cold and difference.listed():
             self._warm()
         self._tell_shared(self._cache.shared()[:TOLD])
         result = send_difference(difference, self._publisher, self._guard, accept=accept)

@@ -42,7 +42,7 @@ def test_the_difference_is_a_plain_dicts(
         assert set(difference.gone_locs()) == set(listed) - set(best)
         assert difference.gone() == len(set(listed) - set(best))
         assert difference.new() == len(set(best) - set(listed))
-        assert (difference.wanted(), difference.listed) == (len(best), len(listed))
+        assert (difference.wanted(), difference.listed()) == (len(best), len(listed))
 
 
 def test_what_is_new_comes_in_the_order_of_the_rows(difference: Difference) -> None:
