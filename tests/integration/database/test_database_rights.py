@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 import pytest
 
@@ -38,7 +37,7 @@ def test_the_relay_works_with_exactly_the_printed_rights(world: World) -> None:
     else:
         world.run(f"CREATE ROLE sitemapd LOGIN PASSWORD '{SECRET}'")
     dsn = world.server.dsn(world.database, user="sitemapd", password=SECRET)
-    least = replace(owner, dsn=dsn)
+    least = owner.replace(dsn=dsn)
     try:
         world.run(*grants)
         world.insert("tea")
