@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from producers.database.check import connect, plan_of, shape_of
+from producers.database.check import connect, shape_of
 from producers.database.dialect import Dialect
 from producers.database.install import Stray, remove_stray, strays
 from producers.database.source import DatabaseSource
+from producers.database.triggers import plan_of
 from sitemap_store.errors import BadSetting, SitemapdError
 from sitemap_store.model.site import Site
 from sitemapd.build import Parts

@@ -9,7 +9,6 @@ from typing import Final
 from producers.database.dialect import Broken, Dialect, near
 from producers.database.shape import Column, Shape
 from producers.database.source import DatabaseSource
-from producers.database.triggers import Plan
 from sitemap_store.errors import BadSetting
 from sitemap_store.model.site import Site
 from sitemap_store.model.urls import normalise
@@ -33,13 +32,6 @@ def connect(source: DatabaseSource, *, application: str = "sitemapd") -> Dialect
         ) from error
     dialect: Dialect = getattr(module, _DIALECTS[source.kind])(source, application=application)
     return dialect
-
-
-def plan_of(dialect: Dialect, shape: Shape) -> Plan:
-    """What `triggers install` does for a source."""
-    module = importlib.import_module(f"producers.database.{shape.source.kind}_triggers")
-    plan: Plan = module.build(dialect, shape)
-    return plan
 
 
 def shape_of(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:

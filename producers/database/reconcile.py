@@ -14,8 +14,9 @@ from itertools import chain, groupby
 from typing import Final
 
 from producers.database.compare import Comparison, Lines, Synced, chunks, fields_of, line_of, too_many
-from producers.database.dialect import Dialect, Seen, short
+from producers.database.dialect import Dialect
 from producers.database.drain import Drainer, seen_rows
+from producers.database.outbox import Seen, short
 from producers.database.rows import Reader
 from producers.database.shape import Shape
 from producers.sink import EventSink
@@ -51,7 +52,7 @@ def reconcile(
             linked = (*shape.key_columns, *shape.link_columns) if shape.feeds else ()
             with Comparison(newest=lambda line: (0, line)) as memory:
                 skip = len(linked)
-                for rows in second.stream(second.select(shape, (*linked, *columns))):
+                for rows in second.published(shape, (*linked, *columns), reader.refuse):
                     comparison.wanted.add(
                         reader.lines(row[skip:] for row in rows) if skip else reader.lines(rows)
                     )

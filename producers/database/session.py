@@ -11,7 +11,7 @@ import logging
 from contextlib import suppress
 from typing import Any, Final
 
-from producers.database.check import connect, plan_of
+from producers.database.check import connect
 from producers.database.compare import Synced
 from producers.database.dialect import Broken, Dialect
 from producers.database.drain import BATCH, Drainer
@@ -20,6 +20,7 @@ from producers.database.reconcile import reconcile
 from producers.database.rows import Reader
 from producers.database.shape import Shape
 from producers.database.standing import Standing
+from producers.database.triggers import plan_of
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 
@@ -98,7 +99,11 @@ class Session:
             self._source.name,
             extra=standing.extra("ground_changed"),
         )
-        if self._source.triggers == "manual" and dialect.installed(self._plan) in ("missing", "different"):
+        if self._source.triggers == "manual" and dialect.installed(self._plan) in (
+            "missing",
+            "broken",
+            "different",
+        ):
             with suppress(Broken):  # the next session says what is missing, and waits until it is there
                 self.reconcile(accept=False)
         return True

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from producers.database import Relay
-from producers.database.check import connect, plan_of, shape_of
+from producers.database.check import connect, shape_of
+from producers.database.triggers import plan_of
 from tests.integration.database_world import SERIAL, TEXT, World, until
 
 

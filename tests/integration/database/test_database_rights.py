@@ -7,9 +7,10 @@ import logging
 import pytest
 
 from producers.database import DatabaseSource, Relay
-from producers.database.check import connect, plan_of, shape_of
+from producers.database.check import connect, shape_of
 from producers.database.dialect import Broken
 from producers.database.install import script
+from producers.database.triggers import plan_of
 from sitemap_store.errors import BadSetting, SitemapdError, Unavailable
 from tests.integration.database_world import World, until
 
