@@ -2,8 +2,8 @@
 
 1. What a relay does to a database is all here: `PostgreSQL`, `MySQL` and `SQLite` (a module each) fill in how
    their database does it.
-2. Errors of the drivers come out as `Unavailable` (away for now), `BadValue` (of a row or a parameter), `Broken`
-   (something is missing or forbidden) or `BadSetting`; no message ever holds the dsn.
+2. Errors of the drivers come out as `Unavailable` (away for now), `BadValue` (of a row or a parameter),
+   `Broken` (something is missing or forbidden) or `BadSetting`; no message ever holds the dsn.
 3. A row for which the database can't evaluate the condition `where` spoils only itself: it is refused, the
    others are read.
 """
@@ -34,8 +34,8 @@ CAREFUL_ROWS: Final = 500
 MOST_REFUSED: Final = 1000
 """Rows of one comparison for which the condition may fail; more are rather a fault of the condition."""
 LOCK_S: Final = 2
-"""How long a statement waits for a lock: triggers are not made while a transaction on their table is open, and
-the application's statements would wait behind ours."""
+"""How long a statement waits for a lock. While a transaction on a table is open, no triggers can be made on
+it, and the application's statements would wait behind ours."""
 
 
 class Broken(SitemapdError):
@@ -137,7 +137,7 @@ class Dialect(Outbox, ABC):
 
     @abstractmethod
     def found_tables(self, plan: Plan) -> list[str]:
-        """Those of sitemapd's tables that the plan needs and that are there, each with what tells it apart."""
+        """Those of the tables that the plan needs which are there, each with what tells it apart."""
 
     @abstractmethod
     def marked(self) -> list[tuple[str, str]]:

@@ -1,8 +1,8 @@
 """MariaDB and MySQL: row triggers, GET_LOCK.
 
-Foreign keys that cascade and TRUNCATE fire no trigger: the comparison of the whole table finds what they did. A
-trigger runs with the rights of its DEFINER; where that user was dropped, the server refuses the application's
-statements before anything of the trigger runs, and the relay makes it anew as soon as it sees that.
+Foreign keys that cascade and TRUNCATE fire no trigger: the comparison of the whole table finds what they did.
+A trigger runs with the rights of its DEFINER. Where that user was dropped, the server refuses the
+application's statements before anything of the trigger runs: the relay makes it anew as soon as it sees that.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ class MySQL(Dialect):
                     "    DECLARE EXIT HANDLER FOR 1213 RESIGNAL;\n"
                     "    DECLARE EXIT HANDLER FOR SQLEXCEPTION\n"
                     "    BEGIN\n"
-                    "        -- The statement goes on. If this fails too, the relay sees that, and compares.\n"
+                    "        -- The statement goes on. If this fails too, the relay sees it, and compares.\n"
                     "        DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;\n"
                     f"        INSERT INTO {self.outbox} (source, kind) VALUES ({label}, 'failed');\n"
                     "    END;\n"
@@ -270,11 +270,11 @@ class MySQL(Dialect):
         return TableTriggers([each.name for each in triggers], create, drop)
 
     def found_triggers(self, plan: Plan) -> list[Found]:
-        """By their comments, and the times at which they were made. Only a role with the right TRIGGER sees them."""
+        """By the times at which they were made. Only a role with the right TRIGGER sees them."""
         names = [name for _, name in plan.triggers]
         rows = self.run(
-            "SELECT event_object_schema, event_object_table, trigger_name, action_statement, created, definer "
-            "FROM information_schema.triggers WHERE trigger_schema = %s "
+            "SELECT event_object_schema, event_object_table, trigger_name, "
+            "action_statement, created, definer FROM information_schema.triggers WHERE trigger_schema = %s "
             f"AND trigger_name IN ({', '.join(['%s'] * len(names))}) ORDER BY 3",
             [plan.triggers[0][0].schema, *names],
         )

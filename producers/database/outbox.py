@@ -1,4 +1,4 @@
-"""The tables of sitemapd in a database: the outbox, what is known of each source, rows of queries as last seen."""
+"""The tables of sitemapd in a database: outbox, sources, and the rows of queries as they were last seen."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ class PostgreSQL(Dialect):
         return statement_triggers(self, shape, watched)
 
     def found_triggers(self, plan: Plan) -> list[Found]:
-        """On the tables that the names mean now; by the catalog's own numbers, which a restored table has anew."""
+        """On the tables that the names mean now. A restored table has other numbers in the catalog."""
         tables, names = zip(*plan.triggers, strict=True)
         rows = self.run(
             "SELECT t.tgname, t.tgenabled IN ('O', 'A'), p.prosrc, "

@@ -99,10 +99,9 @@ class Session:
             self._source.name,
             extra=standing.extra("ground_changed"),
         )
-        if self._source.triggers == "manual" and dialect.installed(self._plan) in (
-            "missing",
-            "broken",
-            "different",
+        if self._source.triggers == "manual" and dialect.installed(self._plan) not in (
+            "installed",
+            "unknown",
         ):
             with suppress(Broken):  # the next session says what is missing, and waits until it is there
                 self.reconcile(accept=False)

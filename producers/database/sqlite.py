@@ -4,9 +4,9 @@
    are on their way to Redis: the application writes to the same file.
 2. REPLACE fires no delete trigger unless the writer has set recursive_triggers: the comparison of the whole
    table finds what it did.
-3. SQLite looks up the names in a trigger when it prepares the application's statement, and refuses it when the
-   outbox is not there; no trigger can catch that. So the relay makes a missing outbox anew, even where it may
-   not install triggers.
+3. SQLite looks up the names in a trigger when it prepares the application's statement, and refuses it when
+   the outbox is not there; no trigger can catch that. So the relay makes a missing outbox anew, even where it
+   may not install triggers.
 """
 
 from __future__ import annotations

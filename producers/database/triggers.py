@@ -1,8 +1,8 @@
 """What is installed in a database for one source, as SQL for people and for the database.
 
-Every trigger keeps four rules: it asks nothing but whether a column that matters changed, it writes the address
-columns as they were and are, it never makes the application's statement fail, and it needs no right that the
-application lacks. What it writes to has no index but its key: each would be written in the application's time.
+Every trigger keeps four rules: it asks nothing but whether a column that matters changed, it writes the
+address columns as they were and are, it never makes the application's statement fail, and it needs no right
+that the application lacks. The outbox has no index beside its key: the application would wait for it too.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class RowTrigger(NamedTuple):
 
 
 def row_triggers(dialect: Dialect, shape: Shape, watched: Watched, changed: str) -> list[RowTrigger]:
-    """One for each event. `changed` is the condition for column {0} to differ, by its bytes; NULL equals NULL."""
+    """One for each event. `changed`: the condition for column {0} to differ by its bytes; NULL is NULL."""
 
     def differs(columns: Iterable[Column]) -> str:
         return " OR ".join(changed.format(dialect.quote(column.name)) for column in columns)
