@@ -120,7 +120,7 @@ def test_an_outbox_that_a_clean_up_dropped_is_made_anew(world: World) -> None:
 
 @pytest.mark.parametrize("table", ["sitemapd_sources", "sitemapd_urls"])
 def test_another_table_of_ours_that_a_clean_up_dropped_is_made_anew(world: World, table: str) -> None:
-    """What is noted of a source, and what is remembered of a query's rows: both are compared and kept anew."""
+    """What is noted of a source, and what is remembered of a query's rows: the table is compared."""
     world.insert("tea")
     feeds = {"products": {"column": "id", "matches": "id", "watch": ["slug"]}}
     relay = _auto(world, query="SELECT id, slug FROM products", key="id", feeds=feeds)
