@@ -39,6 +39,7 @@ _COMMANDS = {
     "check": "maintain",
     "rebuild": "maintain",
     "restore": "maintain",
+    "compact": "compact",
     "robots": "look",
     "doctor": "doctor",
 }
