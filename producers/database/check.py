@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 from typing import Final
 
 from producers.database.dialect import Broken, Dialect, near
+from producers.database.rows import MANY_ENCODED
 from producers.database.shape import Column, Shape
 from producers.database.source import DatabaseSource
 from sitemap_store.errors import BadSetting
@@ -15,6 +17,9 @@ from sitemap_store.model.urls import normalise
 
 log = logging.getLogger(__name__)
 
+SAMPLE: Final = 1000
+"""Rows that `encoded_columns` looks at."""
+_TRIPLET: Final = re.compile("%[0-9A-Fa-f]{2}")
 _DIALECTS: Final = {"postgresql": "PostgreSQL", "mysql": "MySQL", "sqlite": "SQLite"}
 _EXTRAS: Final = {"postgresql": "postgres", "mysql": "mysql"}
 
@@ -158,6 +163,18 @@ def _has_no_zone(value: object) -> bool:
         and not text.endswith(("Z", "UTC"))
         and not any(sign in text[10:] for sign in "+-")
     )
+
+
+def encoded_columns(dialect: Dialect, shape: Shape) -> list[str]:
+    """The columns, not `:encoded`, of whose first thousand values many seem to be percent-encoded already."""
+    rows = dialect.run(f"{dialect.select(shape, shape.url_columns)} LIMIT {SAMPLE}")
+    dialect.rollback()
+    places = {part.place for part in shape.template.parts if part.form != "encoded"}
+    return [
+        shape.url_columns[at].name
+        for at in sorted(places)
+        if sum(_TRIPLET.search(str(row[at])) is not None for row in rows) >= MANY_ENCODED
+    ]
 
 
 def warn_of_missing_index(dialect: Dialect, shape: Shape) -> None:

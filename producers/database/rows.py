@@ -15,6 +15,8 @@ from sitemap_store.model.site import Site
 from sitemap_store.model.urls import normalise
 from sitemap_store.model.values import check_changefreq, check_priority
 
+MANY_ENCODED: Final = 10
+"""Rows that seem to be percent-encoded already from which on somebody should be told."""
 _ENCODED: Final = re.compile("%25[0-9A-Fa-f]{2}")
 _MOST: Final = 10_000
 """Refused rows that are remembered as told; after that some may be told twice."""

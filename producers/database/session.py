@@ -17,7 +17,7 @@ from producers.database.dialect import Broken, Dialect
 from producers.database.drain import BATCH, Drainer
 from producers.database.install import trim
 from producers.database.reconcile import reconcile
-from producers.database.rows import Reader
+from producers.database.rows import MANY_ENCODED, Reader
 from producers.database.shape import Shape
 from producers.database.standing import Standing
 from producers.database.triggers import plan_of
@@ -30,8 +30,6 @@ ASK_STATE: Final = 5.0
 """Seconds between two looks at whether the state is still the one that was written to."""
 COUNT_EVERY: Final = 2.0
 """Seconds between two looks at how much waits, for those who ask how the relay stands."""
-MANY_ENCODED: Final = 10
-"""Rows that seem to be percent-encoded already from which on a comparison points at it."""
 DRAIN_EVERY: Final = 0.1
 """While a comparison runs: seconds between two looks at the outbox."""
 
