@@ -85,6 +85,9 @@ class Delivery:
         self._failure: BaseException | None = None
         self._problem: Unavailable | None = None
         self._thread: threading.Thread | None = None
+        """The last one that was started."""
+        self._delivers = False
+        """Whether it takes what waits."""
 
     def put(self, line: str) -> None:
         """Take a line in. Raises Unavailable when there is no room, or none is taken any more."""
@@ -116,8 +119,8 @@ class Delivery:
             self._deadline = deadline
             self._start()
             self._changed.notify_all()
-            alone = self._thread is None and len(self._queue) > 0
-        if alone and self._failure is None:
+            alone = not self._delivers and self._failure is None and len(self._queue) > 0
+        if alone:
             self._deliver()
 
     def forget(self) -> None:
@@ -125,7 +128,7 @@ class Delivery:
         with self._changed:
             self.ending = True
             self._changed.notify_all()
-            if self._thread is None:
+            if not self._delivers:
                 self._queue.close()
 
     def stop(self, deadline: float) -> None:
@@ -194,7 +197,7 @@ class Delivery:
 
     def _start(self) -> None:
         """See that a thread delivers what waits."""
-        if self._thread is not None or self._failure is not None or not len(self._queue):
+        if self._delivers or self._failure is not None or not len(self._queue):
             return
         deliver_at_worker_exit()
         thread = threading.Thread(target=self._deliver, name="sitemapd-push", daemon=True)
@@ -204,7 +207,7 @@ class Delivery:
             # No thread can be had now, or the interpreter ends: the next call or `end` sees to it.
             log.warning("Events wait, since no thread starts: %s", error, extra={"action": "push_no_thread"})
         else:
-            self._thread = thread
+            self._thread, self._delivers = thread, True
 
     def _deliver(self) -> None:
         try:
@@ -212,7 +215,7 @@ class Delivery:
                 pass
         except BaseException as error:
             with self._changed:
-                self._failure, self._thread = error, None
+                self._failure, self._delivers = error, False
                 self._changed.notify_all()
             raise
         finally:
@@ -227,7 +230,7 @@ class Delivery:
             while not len(self._queue):
                 left = idle_until - time.monotonic()
                 if self.ending or left <= 0:
-                    self._thread = None
+                    self._delivers = False
                     if self.ending:
                         self._queue.close()
                     return False

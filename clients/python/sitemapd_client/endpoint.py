@@ -191,6 +191,7 @@ def _read(answer: http.client.HTTPResponse, limit: float) -> bytes:
             raise socket.timeout("the answer timed out")
     if answer.length:
         raise http.client.HTTPException("the answer breaks off")
+    answer.close()  # else the connection counts as busy
     return text
 
 
