@@ -41,9 +41,9 @@ Behaviour = Callable[[socket.socket, Received], bool]
 """Answers a request; whether the connection stays open."""
 
 
-def answer(status: int, said: object = None, *, raw: bytes | None = None, **headers: str) -> Behaviour:
-    """Answer with JSON, or with raw bytes."""
-    body = json.dumps(said).encode() if raw is None else raw
+def answer(status: int, said: object = None, **headers: str) -> Behaviour:
+    """Answer with JSON, or with bytes as they are."""
+    body = said if isinstance(said, bytes) else json.dumps(said).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
     def behave(connection: socket.socket, _: Received) -> bool:
@@ -68,7 +68,7 @@ def accept(connection: socket.socket, received: Received) -> bool:
 def problem(status: int, rule: str = "rule", detail: str = "A sentence.", **headers: str) -> Behaviour:
     """Answer with a problem."""
     said = {"title": "T", "status": status, "rule": rule, "detail": detail}
-    return answer(status, said, **{"Content_Type": "application/problem+json", **headers})
+    return answer(status, said, Content_Type="application/problem+json", **headers)
 
 
 def hang_up(connection: socket.socket, _: Received) -> bool:

@@ -75,10 +75,10 @@ TURNED_AWAY: list[tuple[Behaviour, int, str]] = [
     (problem(422, "not-absolute", "'/tea' is not absolute."), 422, "'/tea' is not absolute."),
     (problem(500, "internal"), 500, "answered 500"),
     (answer(301, Location="https://other.example.com/"), 301, "leads to 'https://other.example.com/'"),
-    (answer(200, raw=b"<html>It works!"), 200, "the answer is not from sitemapd"),
+    (answer(200, b"<html>It works!"), 200, "the answer is not from sitemapd"),
     (answer(202, {"refused": []}), 202, "the answer is not from sitemapd"),
     (answer(202, [1]), 202, "the answer is not from sitemapd"),
-    (answer(202, raw=b"[" * 100_000), 202, "the answer is not from sitemapd"),
+    (answer(202, b"[" * 100_000), 202, "the answer is not from sitemapd"),
 ]
 
 
@@ -109,7 +109,7 @@ def test_problem_has_rule_and_detail(server: FakeServer) -> None:
         problem(409, "idempotency-key", Retry_After="1"),
         problem(429, "backlog", Retry_After="1"),
         problem(503, "unavailable"),
-        answer(502, raw=b"<html>"),
+        answer(502, b"<html>"),
         hang_up,
         reset,
         cut_off,
@@ -166,7 +166,7 @@ def test_slow_server_is_given_up(server: FakeServer, behaviour: Behaviour) -> No
 def test_answer_is_read_with_a_bound(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that answers without end does not fill the memory."""
     monkeypatch.setattr("sitemapd_client.endpoint.ANSWER_MAX", 100_000)
-    server.script.append(answer(202, raw=b" " * 200_000))
+    server.script.append(answer(202, b" " * 200_000))
     with Client(server.url, patience=0) as client, pytest.raises(Unavailable, match="more than 100000 bytes"):
         client.add(LOC)
 

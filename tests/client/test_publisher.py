@@ -65,8 +65,8 @@ def test_events_are_gathered(server: FakeServer) -> None:
         problem(401, "token", "The token is not known."),
         problem(404, "site", "No such site."),
         problem(500, "internal"),
-        answer(502, raw=b"<html>"),
-        answer(202, raw=b"<html>It works!"),
+        answer(502, b"<html>"),
+        answer(202, b"<html>It works!"),
         hang_up,
         reset,
         cut_off,
@@ -302,14 +302,14 @@ def test_thread_that_ended_by_a_defect_says_so(monkeypatch: pytest.MonkeyPatch) 
 def test_no_thread_can_be_had(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no thread starts, events wait without an error, and `close` delivers them itself."""
 
-    def start() -> None:
-        raise RuntimeError("can't start new thread")
+    class Unstartable(threading.Thread):
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
         sitemap = Publisher(server.url, timeout=20)
-        thread = SimpleNamespace(**vars(threading))
-        thread.Thread = lambda **_: SimpleNamespace(start=start)
-        patch.setattr("sitemapd_client.delivery.threading", thread)
+        without = SimpleNamespace(**{**vars(threading), "Thread": Unstartable})
+        patch.setattr("sitemapd_client.delivery.threading", without)
         sitemap.add(LOC)
         sitemap.close()
     assert locs(server) == [LOC]

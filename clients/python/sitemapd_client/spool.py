@@ -282,10 +282,9 @@ def _locked(lock: int, path: Path) -> bool:
 def _place(lock: int, numbers: list[int]) -> tuple[int, int]:
     """The segment and offset that a lock file says; those of the beginning when it says none."""
     words = os.pread(lock, 64, 0).split()
-    first = numbers[0] if numbers else 0
-    if len(words) == 2 and all(word.isdigit() for word in words) and int(words[0]) >= first:
+    if len(words) == 2 and all(word.isdigit() for word in words) and int(words[0]) in numbers:
         return int(words[0]), int(words[1])
-    return first, 0
+    return numbers[0] if numbers else 0, 0
 
 
 def _size(path: Path) -> int:
