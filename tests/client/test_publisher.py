@@ -294,9 +294,12 @@ def test_thread_that_ended_by_a_defect_says_so(monkeypatch: pytest.MonkeyPatch) 
 
     sitemap = Publisher(Broken(), timeout=20, when_full="error")
     sitemap.add(LOC)
-    for call in (sitemap.flush, lambda: sitemap.add(LOC), sitemap.close):
-        with pytest.raises(Unavailable, match="a defect"):
-            call()
+    with pytest.raises(Unavailable, match="a defect"):
+        sitemap.flush()
+    with pytest.raises(Unavailable, match="a defect"):
+        sitemap.add(LOC)
+    with pytest.raises(Unavailable, match="a defect"):
+        sitemap.close()
 
 
 def test_no_thread_can_be_had(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
