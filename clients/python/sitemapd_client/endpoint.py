@@ -41,17 +41,25 @@ class Answer(NamedTuple):
 
     def sentence(self, host: str) -> str:
         """What to tell a person."""
-        detail = self.said.get("detail")
+        detail = self.detail
         if 300 <= self.status < 400:
             detail = f"it leads to {self.said.get('location')!r:.200}: give that address"
         return f"sitemapd at {host} answered {self.status}: {detail or 'the answer is not from sitemapd'}"
+
+    @property
+    def detail(self) -> str:
+        """The sentence of a problem; that of the one event, when the request had one and it was refused."""
+        rows = self.said.get("refused")
+        if self.status == 422 and isinstance(rows, list) and len(rows) == 1 and isinstance(rows[0], dict):
+            return str(rows[0].get("detail", ""))
+        return str(self.said.get("detail", ""))
 
     def error(self, host: str, accepted: int) -> Exception:
         """The exception that the answer means; `accepted` events of the call were stored before."""
         accepted += _count(self.said.get("accepted"))
         if self.is_temporary:
             return Unavailable(self.sentence(host), wait=self.wait, accepted=accepted)
-        rule, detail = str(self.said.get("rule", "")), str(self.said.get("detail", ""))
+        rule, detail = str(self.said.get("rule", "")), self.detail
         return Problem(self.sentence(host), status=self.status, rule=rule, detail=detail, accepted=accepted)
 
 
