@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sitemapd_client import Client, Problem
+from sitemapd_client import Client, Problem, Publisher
 from tests import markdown
 from tests.client.processes import run
 from tests.integration.http_world import HttpWorld
@@ -159,3 +161,15 @@ def test_client_and_real_server_agree(world: HttpWorld) -> None:
     with Client(world.server.address, site="other") as client, pytest.raises(Problem) as caught:
         client.add(BASE)
     assert caught.value.status == 401
+
+
+def test_arguments_are_as_documented() -> None:
+    """The page lists each argument of a publisher, in order, with its default."""
+    rows = markdown.table(markdown.under(PAGE, "Publisher"), "argument")
+    described = [(markdown.plain(row[0]), markdown.plain(row[1]).replace("_", "")) for row in rows]
+    parameters = list(inspect.signature(Publisher).parameters.values())
+    defaults = ["" if each.default is each.empty else json.dumps(each.default) for each in parameters]
+    words = {"null": "None", "false": "False"}
+    assert described == [
+        (each.name, words.get(default, default)) for each, default in zip(parameters, defaults, strict=True)
+    ]
