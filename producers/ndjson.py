@@ -7,7 +7,6 @@ call of the parser costs as much as the line itself.
 from __future__ import annotations
 
 import json
-import select
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -18,8 +17,8 @@ LINE_MAX: Final = 1024 * 1024
 DEPTH_MAX: Final = 32
 """How deep arrays and objects may nest: an event with extensions needs six."""
 
-BLOCK: Final = 48 * 1024
-"""The most bytes that are read at once: about as many events as one append takes."""
+BLOCK: Final = 256 * 1024
+"""The most bytes that are read at once: some two thousand events."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 _decode: Final = json.JSONDecoder().raw_decode
@@ -62,14 +61,6 @@ def read_lines(stream: BinaryIO, parse: Parse | None = None) -> Iterator[Lines]:
             number += len(raws)
     if rest:
         yield lines_of([rest], number, parse)
-
-
-def more_waits(stream: BinaryIO) -> bool:
-    """Whether a stream that `read_lines` reads would give more, or its end, without being waited for."""
-    try:
-        return bool(select.select([stream], [], [], 0)[0])
-    except (OSError, ValueError):
-        return True  # no descriptor, so it is all in memory
 
 
 def lines_of(raws: Sequence[bytes], first: int, parse: Parse | None = None) -> Lines:

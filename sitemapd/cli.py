@@ -39,6 +39,10 @@ _COMMANDS = {
     "check": "maintain",
     "rebuild": "maintain",
     "restore": "maintain",
+    "compact": "compact",
+    "tail": "live",
+    "top": "live",
+    "completion": "start",
     "robots": "look",
     "doctor": "doctor",
 }

@@ -6,9 +6,7 @@ of them does. So events come from comparing who speaks for a URL before and afte
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from typing import Final, NamedTuple
 
 from producers.filesystem.cache import Cache, Row
@@ -99,23 +97,15 @@ class Ledger:
     def load(self, pieces: Iterable[Sequence[Row]]) -> tuple[int, Reconciled]:
         """Send and remember all rows there are, when `knows_nothing`: there is nothing to compare with.
 
-        Returns how many rows that were, and what a `reconcile` would have come to. While the events
-        of one piece are sent, the next one is asked for; it is remembered once they are stored.
+        Returns how many rows that were, and what a `reconcile` would have come to. Rows are remembered once
+        their events are stored.
         """
         self.comparison.find_all()
         files = sent = 0
-        begun: deque[Sequence[Row]] = deque()
-
-        def events() -> Iterator[list[Event]]:
-            for rows in pieces:
-                begun.append(rows)
-                yield [self._there(row) for row in rows if row.live]
-
-        with closing(self._publisher.send_pieces(events())) as stored:
-            for count in stored:
-                rows = begun.popleft()
-                self.remember(rows)
-                files, sent = files + len(rows), sent + count
+        for rows in pieces:
+            sent += self._publisher.send([self._there(row) for row in rows if row.live], bulk=True)
+            self.remember(rows)
+            files += len(rows)
         return files, Reconciled(0, sent - self._settle_shared(), 0, 0)
 
     def _settle_shared(self) -> int:

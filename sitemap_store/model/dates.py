@@ -57,7 +57,7 @@ def parse_lastmod(text: object, *, assume_zone: str | None = None) -> ParsedDate
 
 
 def is_full(text: str) -> bool:
-    """Whether a lastmod needs nothing added and nothing checked. Raises TypeError for what is no text."""
+    """Whether a lastmod needs nothing added and nothing checked."""
     return _SURE.fullmatch(text) is not None
 
 

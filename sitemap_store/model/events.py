@@ -53,25 +53,6 @@ class Event(NamedTuple):
     """A delete that skips the shard's `min_interval`."""
 
 
-class Adds(NamedTuple):
-    """Adds that say nothing but a loc and a lastmod, column by column, as a bulk load brings them."""
-
-    locs: list[str]
-    lastmods: list[str] | None
-    """One for each loc; None when none has one."""
-    source: str | None
-    """Of all of them."""
-
-    def part(self, which: slice) -> Adds:
-        """Those of a range."""
-        return Adds(self.locs[which], self.lastmods and self.lastmods[which], self.source)
-
-    def chosen(self, places: Sequence[int]) -> Adds:
-        """Those at some places."""
-        locs, dates = self.locs, self.lastmods
-        return Adds([locs[n] for n in places], dates and [dates[n] for n in places], self.source)
-
-
 class Logged(NamedTuple):
     """An event as read back from a log, with the time of its append in epoch milliseconds."""
 
@@ -93,16 +74,6 @@ def encode(event: Event) -> str:
         for place in _UPDATED:
             fields[place] = KEEP if fields[place] is None else fields[place]
     return "\t".join([code + loc, *(field or "" for field in fields)]).rstrip("\t")
-
-
-def encode_adds(adds: Adds) -> str:
-    """The record lines of adds, as `encode` writes them."""
-    locs, dates, source = adds
-    end = f"{_TO_SOURCE}{source}" if source else ""
-    if dates is not None:
-        return "a" + f"{end}\na".join(map("\t".join, zip(locs, dates, strict=True))) + end
-    end = f"\t{end}" if end else ""
-    return "a" + f"{end}\na".join(locs) + end
 
 
 def decode(record: str) -> Event:

@@ -14,14 +14,13 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from sitemap_store.errors import Refused
 from sitemap_store.model.dates import ParsedDate, instant_ms, is_full, parse_lastmod
-from sitemap_store.model.events import FUTURE_MS, Adds, Event
+from sitemap_store.model.events import FUTURE_MS, Event
 from sitemap_store.model.site import Site
 from sitemap_store.model.urls import normalise, normalise_listed
 from sitemap_store.model.values import check_changefreq, check_priority
@@ -51,99 +50,50 @@ class Checked(NamedTuple):
 def check(item: object, site: Site, now: int, *, source: str | None = None) -> Checked:
     """Read one decoded JSON event for a site at the time `now` (epoch milliseconds).
 
-    `source` is the source of events that name none. Raises Refused.
+    `source` is the source of events that name none. A `Refused` in place of an item (a line that could not
+    be decoded) is raised. Raises Refused.
     """
     if not isinstance(item, dict):
+        if isinstance(item, Refused):
+            raise item
         raise Refused(loc="", rule="event", detail=f"An event is a JSON object, not {_shown(item)}.")
     op, raw = item.get("op"), item.get("loc")
     if op not in OPS:
         detail = f"The op {_shown(op)} is none of add, update, delete."
         raise Refused(loc=raw if isinstance(raw, str) else "", rule="op", detail=detail)
     loc, warnings = (normalise_listed if op == "delete" else normalise)(raw, site.rules)
-    fields: list[Any] = [op, loc, None, None, None, None, source, None, False]
+    lastmod = item.get("lastmod")
+    fields: list[Any] = [op, loc, lastmod, None, None, None, source, None, False]
+    # Most events of a bulk load say no more than this: then there is nothing left to read.
+    if len(item) > 2 and not (len(item) == 3 and type(lastmod) is str and is_full(lastmod)):
+        warnings += _read_others(item, fields, site, now)
+    # Half the time of the constructors.
+    return tuple.__new__(Checked, (tuple.__new__(Event, fields), warnings))
+
+
+def _read_others(item: Mapping[Any, Any], fields: list[Any], site: Site, now: int) -> tuple[str, ...]:
+    """Read what an event says beside its op and loc; returns what had to be changed, in sentences."""
+    warnings: tuple[str, ...] = ()
     for name, value in item.items():
         reader = _READERS.get(name)
         if reader is None:
-            raise _unknown(name, raw)
+            raise _unknown(name, item["loc"])
         place, read = reader
         if place < _FIRST_READ or value is None:
             continue
         try:
             fields[place] = read(value, site, now)
         except Refused as refused:
-            raise Refused(loc=loc, rule=refused.rule, detail=refused.detail) from refused
+            raise Refused(loc=fields[_LOC], rule=refused.rule, detail=refused.detail) from refused
     if fields[_LASTMOD] is not None:
         fields[_LASTMOD], warning = fields[_LASTMOD]
         if warning:
-            warnings = (*warnings, warning)
+            warnings = (warning,)
     if fields[_AT] is not None and fields[_AT] > now + FUTURE_MS:
         fields[_AT] = now
-        warning = f"The at {_shown(item['at'])} of {loc} is over five minutes ahead, so it counts as now."
-        warnings = (*warnings, warning)
-    return Checked(Event._make(fields), warnings)
-
-
-def quick(site: Site, source: str | None = None) -> Callable[[Any], Event | None]:
-    """A function that gives the event of a plain item, as `check` would, and None for any other item.
-
-    Plain is what most items of a bulk load are: an op, a loc that is normal already, and perhaps a full
-    lastmod. It takes a fifth of `check`'s time.
-    """
-    plain, make = site.rules.is_plain, tuple.__new__
-    dates: set[str] = set()
-
-    def event_of(item: Any) -> Event | None:
-        try:
-            op, loc, lastmod = item["op"], item["loc"], None
-            if op not in OPS or not plain(loc) or "/." in loc:
-                return None
-            if len(item) > _LEAST:
-                lastmod = item["lastmod"]
-                if len(item) > _LEAST + 1:
-                    return None
-                if lastmod not in dates:
-                    if not is_full(lastmod):
-                        return None
-                    if len(dates) >= _DATES:
-                        dates.clear()
-                    dates.add(lastmod)
-        except (TypeError, KeyError):
-            return None
-        return make(Event, (op, loc, lastmod, None, None, None, source, None, False))
-
-    return event_of
-
-
-def quick_adds(site: Site, source: str | None = None) -> Callable[[Sequence[Any]], Adds | None]:
-    """A function that gives the adds of a batch whose items are all plain (`quick`), and None for any other.
-
-    Either all of them have a lastmod or none has. It takes half of `quick`'s time.
-    """
-    plain = site.rules.is_plain
-    dates: set[str] = set()
-
-    def adds_of(items: Sequence[Any]) -> Adds | None:
-        try:
-            sizes = set(map(len, items))
-            if sizes not in _SIZES or set(map(_OP_OF, items)) != _ADD:
-                return None
-            locs = list(map(_LOC_OF, items))
-            if not all(map(plain, locs)) or "/." in "\n".join(locs):
-                return None
-            if _LEAST in sizes:
-                return Adds(locs, None, source)
-            lastmods = list(map(_LASTMOD_OF, items))
-            new = set(lastmods).difference(dates)
-            if not all(map(is_full, new)):
-                return None
-            if len(dates) >= _DATES:
-                dates.clear()
-            dates.update(new)
-        except (TypeError, KeyError):
-            return None
-        return Adds(locs, lastmods, source)
-
-    return adds_of
+        loc, at = fields[_LOC], _shown(item["at"])
+        warnings += (f"The at {at} of {loc} is over five minutes ahead, so it counts as now.",)
+    return warnings
 
 
 def check_source(source: object) -> str:
@@ -197,13 +147,7 @@ def _urgent(value: object, site: Site, now: int) -> bool:
     return value
 
 
-_LEAST: Final = 2
-"""How many fields an event has at the least: op and loc."""
-_SIZES: Final = ({_LEAST}, {_LEAST + 1})
-_OP_OF, _LOC_OF, _LASTMOD_OF = itemgetter("op"), itemgetter("loc"), itemgetter("lastmod")
-_ADD: Final = {"add"}
-_DATES: Final = 16_384
-"""How many dates that were seen are remembered: every day of forty years."""
+_LOC: Final = Event._fields.index("loc")
 _LASTMOD: Final = Event._fields.index("lastmod")
 _AT: Final = Event._fields.index("at")
 _FIRST_READ: Final = _LASTMOD

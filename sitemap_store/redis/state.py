@@ -14,7 +14,16 @@ import redis
 from sitemap_store.model.described import describe
 from sitemap_store.model.entries import digest
 from sitemap_store.model.site import Site, index_file
-from sitemap_store.redis.claims import Claim, Commit, Committed, IndexClaim, Member, Published, Wake
+from sitemap_store.redis.claims import (
+    Claim,
+    Commit,
+    Committed,
+    IndexClaim,
+    Member,
+    Mergee,
+    Published,
+    Wake,
+)
 from sitemap_store.redis.connection import translated
 from sitemap_store.redis.keys import prefix
 from sitemap_store.redis.prepare import Packed
@@ -63,43 +72,29 @@ class Partition:
         self.outdated = False
         """Whether a claim was refused since settings with a higher number are in force."""
 
-    def append(self, packed: Packed, *, delay_ms: int = 0, place: str = "") -> Wake:
+    def append(self, packed: Packed, *, delay_ms: int = 0) -> Wake:
         """Append events; when it returns they are as durable as Redis makes them.
 
-        A shard that turns due is not rewritten before `delay_ms` have passed. `place` is "id n" for the n-th
-        append of a stream: one that is appended already, or was overtaken, does nothing.
+        A shard that turns due is not rewritten before `delay_ms` have passed.
         """
-        return self._wake(self._run("append", *self._append_args(packed, delay_ms, place)))
+        return self.begin_append(packed, delay_ms=delay_ms)()
 
-    def append_call(self, packed: Packed, delay_ms: int, place: str) -> Sequence[Any]:
-        """The command that `append` sends, for one who reads its answer later (`appended`)."""
-        args = self._append_args(packed, delay_ms, place)
-        return self._scripts.call("append", self.prefix, self._clock(), *args)
+    def begin_append(self, packed: Packed, *, delay_ms: int = 0) -> Callable[[], Wake]:
+        """Send an append; what is returned waits until it is stored, as `append` does, and has to be called.
 
-    def overtake(self, stream: str) -> None:
-        """Have appends of a stream that are still under way do nothing."""
-        with translated():
-            self.client.set(f"{self.prefix}:stream:{stream}", 2**52, ex=60)
-
-    def appended(self, answer: Iterable[bytes]) -> Wake:
-        """What `append` returns, from Redis' answer to `append_call`."""
-        return self._wake(answer)
-
-    def _append_args(self, packed: Packed, delay_ms: int, place: str) -> Sequence[Any]:
+        Nothing else may be appended before: else an append that is sent again could undo a later one.
+        """
         site, (sections, kinds, urgent, *events) = self.site, packed
-        return (
-            self._interval,
-            site.shard_size,
-            site.index_size,
-            site.partitions,
-            self.number,
-            delay_ms,
-            sections,
-            kinds,
-            urgent,
-            place,
-            *events,
-        )
+        settings = (self._interval, site.shard_size, site.index_size, site.partitions, self.number, delay_ms)
+        args = (self._clock(), *settings, sections, kinds, urgent, *events)
+        with translated():
+            answer = self._scripts.begin("append", self.prefix, *args)
+
+        def stored() -> Wake:
+            with translated():
+                return self._wake(answer())
+
+        return stored
 
     def claim(self, shard: int, worker: str) -> Claim | None:
         """`claim_each` of one shard."""
@@ -180,6 +175,54 @@ class Partition:
             self._interval,
             self.site.index_size,
         )
+
+    def merge_turn(self, pause_ms: int) -> tuple[int, str | None]:
+        """Now, and the sparsest section, if one is sparser than it may be and has waited for its time.
+
+        Its next time comes in `pause_ms`, which is the longest that anybody lets it wait.
+        """
+        answer = self._run("merge_turn", self.site.shard_size, self.site.compact_below, pause_ms)
+        return int(answer[0]), answer[1].decode() if len(answer) > 1 else None
+
+    def claim_merge(self, shards: Sequence[int], worker: str) -> list[Mergee] | None:
+        """Lease shards that are to become one; None, with none leased, when one of them is in use."""
+        reply = self._run("merge_claim", worker, LEASE_MS, self.config, *shards)
+        self.outdated = reply[0] == b"outdated"
+        if reply[0] != b"work":
+            return None
+        each = zip(*(reply[2 + field :: 4] for field in range(4)), strict=True)
+        return [
+            Mergee(int(shard), int(version), lease.decode(), data) for shard, version, lease, data in each
+        ]
+
+    def commit_merge(
+        self,
+        shards: Sequence[Mergee],
+        merged: Snapshot,
+        *,
+        moved: Iterable[str],
+        size: int,
+        etag: str,
+        worker: str,
+    ) -> bool:
+        """Make leased shards one, and end the leases; `moved` are the locs that come to the last of them.
+
+        `size` and `etag` are its file's. False, with nothing written, when a lease or a version was lost.
+        """
+        answer = self._run(
+            "merge",
+            worker,
+            encode(merged),
+            len(merged.entries),
+            len(merged.tombstones),
+            size,
+            etag,
+            _sources(merged),
+            min((grave.until for grave in merged.tombstones.values()), default=0),
+            b"".join(map(digest, moved)),
+            *(value for each in shards for value in (each.id, each.version, each.lease)),
+        )
+        return bool(answer == b"ok")
 
     def is_listed(self, shard: int) -> bool:
         """Whether a shard's file is at the output and named by an index file there."""

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Final, NamedTuple, cast
 
 import redis
 
-from sitemap_store.errors import Refused
+from sitemap_store.errors import Refused, Unavailable
 from sitemap_store.model.entries import Entry, digest
 from sitemap_store.model.events import Event, read_log
 from sitemap_store.model.site import Site, index_file
 from sitemap_store.redis.claims import Wake
 from sitemap_store.redis.connection import translated
-from sitemap_store.redis.prepare import Prepared, prepare
+from sitemap_store.redis.prepare import prepare
 from sitemap_store.redis.state import REJECTED_MAX, Clock, Partition, server_clock
-from sitemap_store.redis.stream import AppendStream, Place
 from sitemap_store.shards.fold import fold_elements
 from sitemap_store.shards.snapshot import Snapshot, decode
+
+BATCH: Final = 500
+"""Events per append: a script call of about 3 ms, so that no other client of Redis waits longer."""
 
 
 class Found(NamedTuple):
@@ -38,7 +42,6 @@ class Store:
         self.client = client
         self.site = site
         self.partitions = tuple(Partition(client, site, p, clock=clock) for p in range(site.partitions))
-        self._left: list[Place] = []
 
     def append(self, events: Iterable[Event], *, delay_ms: int = 0) -> list[Wake]:
         """Append checked events in their order; what was appended when it returns is never lost.
@@ -46,25 +49,29 @@ class Store:
         Returns the shards that need a job now (`sitemap_store.redis.wake`). Their rewrite waits for
         `delay_ms`, which spares half of the rewrites of a bulk load.
         """
-        wakes: list[Wake] = []
-        for prepared in self.prepare(events):
-            wakes += self.send(prepared, delay_ms=delay_ms)
-        return wakes
+        return [wake for _, wake in self.append_each(events, delay_ms=delay_ms) if wake.members]
 
-    def prepare(self, events: Iterable[Event]) -> Iterator[Prepared]:
-        """The first half of `append`, `BATCH` events at a time: encoded, and nothing stored yet."""
-        return prepare(self.site, events)
-
-    def send(self, prepared: Prepared, *, delay_ms: int = 0) -> list[Wake]:
-        """The second half of `append`: all is stored when it returns."""
-        wakes = [
-            self.partitions[number].append(packed, delay_ms=delay_ms) for number, packed in prepared.packed
-        ]
-        return [wake for wake in wakes if wake.members]
-
-    def stream(self) -> AppendStream:
-        """For many appends in a row, as a context: Redis takes one while the next is made."""
-        return AppendStream(self.client, self.partitions, self._left)
+    def append_each(self, events: Iterable[Event], *, delay_ms: int = 0) -> Iterator[tuple[int, Wake]]:
+        """As `append`, `BATCH` events at a time: of what is stored, how many and what it woke."""
+        stream = iter(events)
+        waiting: tuple[int, Callable[[], Wake]] | None = None
+        try:
+            # While Redis takes one batch the next is asked for and encoded.
+            while batch := list(islice(stream, BATCH)):
+                parts = prepare(self.site, batch)
+                for number, packed in parts:
+                    if waiting is not None:
+                        (count, stored), waiting = waiting, None
+                        yield count, stored()
+                    count = len(batch) if number == parts[-1][0] else 0
+                    waiting = count, self.partitions[number].begin_append(packed, delay_ms=delay_ms)
+            if waiting is not None:
+                (count, stored), waiting = waiting, None
+                yield count, stored()
+        finally:
+            if waiting is not None:  # whoever gave up may begin again at once: nothing comes after that
+                with suppress(Unavailable):
+                    waiting[1]()
 
     def find(self, loc: str) -> Found | None:
         """The entry of a normalised loc; None when the site does not list it."""
@@ -242,12 +249,16 @@ class Store:
         counts = Counter((refusal.rule, source) for refusal, source in refused)
         self.partitions[0].count_refused(counts)
 
-    def rejected(self, limit: int = 100) -> list[dict[str, str]]:
-        """The last refusals, newest first: time (epoch ms), loc, rule, detail, source."""
+    def rejected(self, limit: int = 100, *, after: str = "") -> list[dict[str, str]]:
+        """The last refusals, newest first: id, time (epoch ms), loc, rule, detail, source.
+
+        Only those after the one with the id `after`, where that is given.
+        """
+        low = f"({after}" if after else "-"
         with translated():
-            rows: Any = self.client.xrevrange(f"{self.partitions[0].prefix}:rejected", count=limit)
+            rows: Any = self.client.xrevrange(f"{self.partitions[0].prefix}:rejected", min=low, count=limit)
         return [
-            {"time": name.decode().split("-")[0]}
+            {"id": name.decode(), "time": name.decode().split("-")[0]}
             | {field.decode(): value.decode() for field, value in fields.items()}
             for name, fields in rows
         ]

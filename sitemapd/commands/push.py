@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from producers.ndjson import Lines, more_waits, read_lines, urls_or_objects
+from producers.ndjson import Lines, read_lines, urls_or_objects
 from sitemap_store.errors import Refused
 from sitemap_store.model.wire import OPS
 from sitemapd.cli import Context
@@ -19,7 +17,7 @@ from sitemapd.commands.look import await_published
 from sitemapd.memory import ease_collector
 
 if TYPE_CHECKING:
-    from producers.sink import EventSink, Outcome
+    pass
 
 BULK = 200
 """Lines that come at once and are more than this are a bulk load: their shards wait to be full."""
@@ -59,11 +57,10 @@ def push(
     `push add -` reads lines that have no op: plain URLs, or such objects without it.
     Exit code 1 when an event was refused; the others are accepted all the same.
     """
-    more: Callable[[], bool] = bool
     if op == "-":
         if urls:
             raise click.UsageError("`push -` reads events from standard input and takes no URLs.")
-        lines, more = _without_op(read_lines(sys.stdin.buffer)), partial(more_waits, sys.stdin.buffer)
+        lines = _without_op(read_lines(sys.stdin.buffer))
     elif op in OPS:
         if not urls:
             raise click.UsageError(f"`push {op}` needs a URL.")
@@ -79,13 +76,12 @@ def push(
             if len(urls) > 1:
                 raise click.UsageError(f"`push {op} -` reads URLs from standard input and takes no others.")
             lines = _with_op(read_lines(sys.stdin.buffer, urls_or_objects), op, given)
-            more = partial(more_waits, sys.stdin.buffer)
         else:
             items = [{"op": op, "loc": url, **given} for url in urls]
             lines = iter([Lines(range(1, len(urls) + 1), items)])
     else:
         raise click.UsageError(f"{op!r} is none of add, update, delete, -.")
-    refused = send(context, lines, more, source=source, as_json=as_json)
+    refused = send(context, lines, source=source, as_json=as_json)
     if wait is not None:
         await_published(context, wait)
     if refused:
@@ -131,14 +127,7 @@ def _without_op(lines: Iterator[Lines]) -> Iterator[Lines]:
         click.echo(f"{said - 1} more lines have no op either", err=True)
 
 
-def send(
-    context: Context,
-    lines: Iterator[Lines],
-    more: Callable[[], bool],
-    *,
-    source: str | None,
-    as_json: bool,
-) -> int:
+def send(context: Context, lines: Iterator[Lines], *, source: str | None, as_json: bool) -> int:
     """Push lines as they come and say what became of them; returns how many were refused."""
     from sitemap_store.model.wire import check_source
 
@@ -152,7 +141,8 @@ def send(
     progress = Progress(quiet=as_json)
     accepted = refusals = 0
     kept: list[dict[str, object]] = []
-    for batch, outcome in outcomes(publisher, lines, more, source=source):
+    for batch in lines:
+        outcome = publisher.push(batch.items, source=source, bulk=len(batch.items) > BULK)
         accepted += outcome.accepted
         refusals += len(outcome.refused)
         for refusal in outcome.refused:
@@ -180,28 +170,6 @@ def send(
             click.echo(f"… and {refusals - len(kept)} more refusals", err=True)
         click.echo(f"accepted {accepted}, refused {refusals}")
     return refusals
-
-
-def outcomes(
-    sink: EventSink, lines: Iterator[Lines], more: Callable[[], bool], *, source: str | None
-) -> Iterator[tuple[Lines, Outcome]]:
-    """Push the lines batch by batch, in their order.
-
-    While there is more to read (`more`), it is read and checked while Redis takes the last batches. Otherwise
-    they are answered before the next are waited for, which may be long in coming.
-    """
-    waiting: deque[Lines] = deque()
-    with sink.intake() as intake:
-        for batch in lines:
-            checked = sink.check(batch.items, source=source)
-            waiting.append(batch)
-            for outcome in intake.take(checked, bulk=len(batch.items) > BULK):
-                yield waiting.popleft(), outcome
-            if not more():
-                for outcome in intake.settle():
-                    yield waiting.popleft(), outcome
-        for outcome in intake.settle():
-            yield waiting.popleft(), outcome
 
 
 class Progress:

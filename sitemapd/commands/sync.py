@@ -6,7 +6,6 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
@@ -19,7 +18,6 @@ from sitemapd.memory import ease_collector
 if TYPE_CHECKING:
     from producers.database.source import DatabaseSource
     from producers.sync import Desired
-    from sitemap_store.model.events import Event
     from sitemap_store.model.site import Site
 
 POLL_S: Final = 0.1
@@ -122,7 +120,7 @@ def _ask_leader(context: Context, source: DatabaseSource, name: str, *, accept: 
 def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, as_json: bool) -> None:
     from producers.ndjson import read_lines
     from producers.sync import Desired, TooManyDeletes
-    from sitemap_store.model.wire import check_source, quick
+    from sitemap_store.model.wire import check_source
 
     try:
         check_source(source)
@@ -138,11 +136,10 @@ def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, a
             hint="It is compared by itself, not with a file.",
         )
     sink, site = parts.publisher(name), parts.sites[name]
-    plain = quick(site, source)
     began, refusals = sink.store.now(), 0
     with Desired() as desired:
         for batch in read_lines(file):
-            refusals_here = _take(desired, batch.items, site, source, began, plain)
+            refusals_here = _take(desired, batch.items, site, source, began)
             for place, each in refusals_here:
                 refusals += 1
                 if refusals <= SHOWN and not as_json:
@@ -168,26 +165,15 @@ def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, a
         sys.exit(1)
 
 
-def _take(
-    desired: Desired,
-    items: list[Any],
-    site: Site,
-    source: str,
-    now: int,
-    plain: Callable[[Any], Event | None],
-) -> list[tuple[int, Refused]]:
-    """Take lines in; what is refused keeps what is listed of its URL. `plain` reads most of them faster."""
+def _take(desired: Desired, items: list[Any], site: Site, source: str, now: int) -> list[tuple[int, Refused]]:
+    """Take lines in; what is refused keeps what is listed of its URL."""
     from sitemap_store.model.wire import check
 
     events, refusals = [], []
     for place, given in enumerate(items):
         item = {"op": "add", **given} if isinstance(given, dict) else given
-        event = plain(item)
         try:
-            if event is None:
-                if isinstance(item, Refused):
-                    raise item
-                event = check(item, site, now, source=source).event
+            event = check(item, site, now, source=source).event
             if event.op != "add":
                 detail = "A list says what there is: leave the op out."
                 raise Refused(loc=event.loc, rule="op", detail=detail)

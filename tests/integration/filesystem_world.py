@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -55,16 +55,6 @@ class Recorder(EventSink):
         except BaseException:
             del self.events[before:]
             raise
-
-    def send_pieces(self, pieces: Iterable[Iterable[Event]]) -> Generator[int, None, None]:
-        def noted() -> Iterator[list[Event]]:
-            for piece in pieces:
-                self.gate.wait()
-                several = list(piece)
-                self.events += several
-                yield several
-
-        return super().send_pieces(noted())
 
 
 class World:

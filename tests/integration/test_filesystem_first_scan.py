@@ -6,7 +6,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +22,8 @@ from sitemap_store.errors import Unavailable
 from sitemap_store.model.entries import Entry
 from sitemap_store.model.events import Event
 from sitemap_store.redis.claims import Wake
-from sitemap_store.redis.prepare import Prepared
-from sitemap_store.redis.stream import AppendStream
+from sitemap_store.redis.prepare import Packed
+from sitemap_store.redis.state import Partition
 from tests.examples import examples
 from tests.integration.filesystem_world import BASE, World, until
 
@@ -132,13 +132,13 @@ def test_what_redis_did_not_take_is_sent_again(world: World, monkeypatch: pytest
     """Nothing is remembered before it is stored, and the failure is the one that it always was."""
     for number in range(12):
         world.write(f"{number}/a.html")
-    send, put, failed = AppendStream.send, Cache.put, threading.Event()
+    append, put, failed = Partition.begin_append, Cache.put, threading.Event()
 
-    def fails(stream: AppendStream, prepared: Prepared, *, delay_ms: int = 0) -> list[Wake]:
+    def fails(partition: Partition, packed: Packed, *, delay_ms: int = 0) -> Callable[[], Wake]:
         if len(world.events_of("3/a.html")) == 1 and not failed.is_set():
             failed.set()
             raise Unavailable(what="redis", detail="it is away")
-        return send(stream, prepared, delay_ms=delay_ms)
+        return append(partition, packed, delay_ms=delay_ms)
 
     def checked(cache: Cache, rows: Iterable[Row]) -> None:
         several = list(rows)
@@ -146,7 +146,7 @@ def test_what_redis_did_not_take_is_sent_again(world: World, monkeypatch: pytest
         assert failed.is_set() or stored.issuperset(row.loc for row in several)
         put(cache, several)
 
-    monkeypatch.setattr(AppendStream, "send", fails)
+    monkeypatch.setattr(Partition, "begin_append", fails)
     monkeypatch.setattr(Cache, "put", checked)
     watcher = world.watch(ready=False)
     until(failed.is_set)
@@ -178,14 +178,14 @@ def test_a_stop_in_the_middle_ends_the_scan(world: World, monkeypatch: pytest.Mo
     """What was not sent is sent after the next start."""
     for number in range(40):
         world.write(f"{number}/a.html")
-    send = AppendStream.send
+    append = Partition.begin_append
 
-    def slow(stream: AppendStream, prepared: Prepared, *, delay_ms: int = 0) -> list[Wake]:
+    def slow(partition: Partition, packed: Packed, *, delay_ms: int = 0) -> Callable[[], Wake]:
         time.sleep(0.1)
-        return send(stream, prepared, delay_ms=delay_ms)
+        return append(partition, packed, delay_ms=delay_ms)
 
     with monkeypatch.context() as patch:
-        patch.setattr(AppendStream, "send", slow)
+        patch.setattr(Partition, "begin_append", slow)
         watcher = world.watch(ready=False)
         until(world.sent)
         assert watcher.stop()

@@ -1,21 +1,29 @@
-"""Events on their way in, batch by batch: what each came to is told in order, and not before it is stored."""
+"""Events on their way in, batch by batch: what each came to is told when it is stored."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import Any
+from unittest import mock
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from producers.sink import EventSink, Outcome
-from sitemap_store.errors import Unavailable
+from producers.sink import WARNINGS, EventSink, Refusal
+from sitemap_store.errors import Refused, Unavailable
 from sitemap_store.model.events import Event
 from sitemap_store.model.site import Site
-from sitemap_store.redis.stream import AppendStream
+from sitemap_store.redis import store as store_module
+from sitemap_store.redis.claims import Wake
+from sitemap_store.redis.prepare import Packed
+from sitemap_store.redis.state import Partition
+from sitemap_store.redis.store import BATCH
 from sitemap_store.redis.wake import Waker
-from tests.integration.store_world import add, settled
+from tests.examples import examples
+from tests.integration.store_world import add, consistent, delete, settled
+from tests.published import published
+from tests.redis_server import RedisServer
 from tests.world import BASE, World, make_site
 
 MakeWorld = Callable[[Site], World]
@@ -31,110 +39,192 @@ def item(path: str) -> dict[str, Any]:
     return {"op": "add", "loc": BASE + path}
 
 
-def test_outcomes_come_in_order_with_their_refusals(make_world: MakeWorld) -> None:
-    """Also of batches of which nothing is accepted, and of more batches than may be under way."""
-    world = make_world(make_site(shard_size=100))
-    sink = sink_of(world)
-    outcomes: list[Outcome] = []
-    under_way: list[int] = []
-    batches = [
-        [item(f"p{n}")] if n % 3 else [item(f"p{n}"), item(f"q{n}") | {"op": "put"}, {"op": n}]
-        for n in range(12)
-    ] + [[{"op": 1}]]
-    with sink.intake() as intake:
-        for batch in batches:
-            outcomes += intake.take(sink.check(batch))
-            under_way.append(len(outcomes))
-        outcomes += intake.settle()
-        assert list(intake.settle()) == []
-    assert [(each.accepted, [refusal.place for refusal in each.refused]) for each in outcomes] == [
-        (
-            sum(row.get("op") == "add" for row in batch),
-            [n for n, row in enumerate(batch) if row["op"] != "add"],
-        )
-        for batch in batches
-    ]
-    assert under_way[-1] < len(batches), "none was ever under way"
-    settled(world, *(f"p{n}" for n in range(12)))
+@pytest.mark.parametrize("count", [1, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH + 1])
+def test_batches_end_between_events(make_world: MakeWorld, count: int) -> None:
+    """None is lost or sent twice at their edges."""
+    world = make_world(make_site(shard_size=1000))
+    assert sink_of(world).send(add(f"p{n}") for n in range(count)) == count
+    assert world.store.unfolded() == count
+    settled(world, *(f"p{n}" for n in range(count)))
 
 
-def test_a_batch_is_told_of_once_it_is_stored(make_world: MakeWorld) -> None:
-    """Its events are in the state then."""
-    world = make_world(make_site(shard_size=100))
-    sink, told = sink_of(world), 0
-    with sink.intake() as intake:
-        for n in range(20):
-            for _ in intake.take(sink.check([item(f"p{n}")])):
-                told += 1
-                assert world.store.unfolded() >= told
-        told += len(list(intake.settle()))
-    assert told == world.store.unfolded() == 20
-
-
-def test_a_piece_is_told_of_once_it_is_stored_and_the_next_begun(make_world: MakeWorld) -> None:
-    """What is remembered of a piece can't be ahead of the state, and no more than two are held."""
-    world = make_world(make_site(shard_size=100))
-    asked: list[int] = []
-
-    def pieces() -> Iterator[list[Event]]:
-        for n in range(6):
-            asked.append(n)
-            yield [add(f"{n}-{k}") for k in range(n)]
-
-    with closing(sink_of(world).send_pieces(pieces())) as stored:
-        for n, count in enumerate(stored):
-            assert count == n
-            assert len(asked) == min(n + 2, 6)
-            assert world.store.unfolded() >= sum(range(n + 1))
-    settled(world, *(f"{n}-{k}" for n in range(6) for k in range(n)))
-
-
-def test_pieces_that_nobody_wants_any_more_are_settled(make_world: MakeWorld) -> None:
-    """Whoever gives up may begin anew at once: nothing of the first try comes after that."""
-    world = make_world(make_site(shard_size=100))
-    with closing(sink_of(world).send_pieces([add(f"p{n}")] for n in range(9))) as stored:
-        assert next(stored) == 1
-    assert world.store.unfolded() == 2
-    assert world.store._left == []
-
-
-def test_the_clock_is_asked_for_once_a_second(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each question waits for the appends before it; what is between goes by the clock of the process."""
+def test_an_outcome_names_what_was_refused(make_world: MakeWorld) -> None:
+    """By its place in the batch; the others are stored, and the refusals kept."""
     world = make_world(make_site())
-    sink, asked, seconds = sink_of(world), 0, 50.0
-
-    def now() -> int:
-        nonlocal asked
-        asked += 1
-        return 1_000_000
-
-    monkeypatch.setattr(world.store, "now", now)
-    monkeypatch.setattr(time, "monotonic", lambda: seconds)
-    assert sink._now() == 1_000_000
-    seconds += 0.7
-    assert sink._now() == 1_000_700
-    assert asked == 1
-    seconds += 0.3
-    assert sink._now() == 1_000_000
-    assert asked == 2
+    sink = sink_of(world)
+    unread = Refused(loc="", rule="json", detail="The line is not JSON.")
+    outcome = sink.push([item("a"), {"op": "put", "loc": BASE}, unread, item("b"), 5], source="cms")
+    assert outcome.accepted == 2
+    assert [refusal.place for refusal in outcome.refused] == [1, 2, 4]
+    assert outcome.refused[1] == Refusal(2, unread)
+    assert sorted(row["rule"] for row in world.store.rejected()) == ["event", "json", "op"]
+    settled(world, "a", "b")
+    assert sink.push([{"op": 1}]).accepted == 0
 
 
-def test_redis_away_is_told_and_nothing_counts(
+def test_warnings_are_bounded(make_world: MakeWorld) -> None:
+    """However many events of a batch have one."""
+    world = make_world(make_site())
+    items = [item(f"p#{n}") for n in range(WARNINGS + 20)]
+    assert len(sink_of(world).push(items).warnings) == WARNINGS
+
+
+def test_redis_away_is_told_and_what_is_stored_is_woken(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No outcome of what may not be stored."""
-    world = make_world(make_site())
+    """The batches before the failure are durable: their workers know, and the caller sends the rest again."""
+    world = make_world(make_site(shard_size=1000))
+    append, given = Partition.begin_append, 0
+
+    def fails(partition: Partition, packed: Packed, *, delay_ms: int = 0) -> Callable[[], Wake]:
+        nonlocal given
+        given += 1
+        if given == 2:
+            raise Unavailable(what="Redis", detail="is away")
+        return append(partition, packed, delay_ms=delay_ms)
+
+    woken: list[Wake] = []
+    monkeypatch.setattr(Waker, "wake", lambda _self, _site, wakes: woken.extend(wakes))
     sink = sink_of(world)
-    outcomes: list[Outcome] = []
+    events = [add(f"p{n}") for n in range(BATCH + 5)]
+    with monkeypatch.context() as patch:
+        patch.setattr(Partition, "begin_append", fails)
+        with pytest.raises(Unavailable):
+            sink.send(events)
+    assert world.store.unfolded() == BATCH
+    assert len(woken) == 1
+    sink.send(events)
+    settled(world, *(f"p{n}" for n in range(BATCH + 5)))
 
-    def fails(_stream: AppendStream, _count: int | None = None) -> list[Any]:
-        raise Unavailable(what="Redis", detail="is away")
 
-    with sink.intake() as intake:
-        outcomes += intake.take(sink.check([item("a")]))
-        with monkeypatch.context() as patch:
-            patch.setattr(AppendStream, "settle", fails)
-            with pytest.raises(Unavailable):
-                outcomes += intake.settle()
-        assert outcomes == []
-        assert len(list(intake.settle())) == 1
+_steps = st.lists(
+    st.tuples(
+        st.booleans(), st.integers(0, 9), st.sampled_from(["", "", "", "script", "connection", "both"])
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_steps, st.sampled_from([1, 2]), st.integers(1, 4))
+def test_whatever_happens_the_last_word_on_a_url_counts(
+    any_redis: RedisServer,
+    make_world: MakeWorld,
+    steps: list[tuple[bool, int, str]],
+    parts: int,
+    batch: int,
+) -> None:
+    """Scripts are forgotten and connections cut while appends are under way: the dict model holds."""
+    any_redis.flush()
+    world = make_world(make_site(shard_size=4, partitions=parts))
+    for path in world.folder.glob("sitemap*"):
+        path.unlink()
+    other = any_redis.client()
+    model: set[str] = set()
+
+    def events() -> Iterator[Event]:
+        for there, n, fault in steps:
+            event = (add if there else delete)(f"p{n}")
+            (model.add if there else model.discard)(event.loc)
+            yield event
+            if fault in ("script", "both"):
+                other.script_flush()
+            if fault in ("connection", "both"):
+                other.client_kill_filter(_type="normal", skipme=True)
+
+    with mock.patch.object(store_module, "BATCH", batch):
+        assert sink_of(world).send(events()) == len(steps)
+    world.settle()
+    assert published(world.folder).keys() == model
+    consistent(world)
+
+
+def test_the_next_batch_is_made_while_redis_has_the_last(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the two would take turns at waiting; and no more than one is under way."""
+    world = make_world(make_site(shard_size=1000))
+    begin, log = Partition.begin_append, list[str]()
+
+    def noted(partition: Partition, packed: Packed, *, delay_ms: int = 0) -> Callable[[], Wake]:
+        log.append("begun")
+        stored = begin(partition, packed, delay_ms=delay_ms)
+
+        def answered() -> Wake:
+            log.append("stored")
+            return stored()
+
+        return answered
+
+    def events() -> Iterator[Event]:
+        for n in range(3):
+            log.append("made")
+            for k in range(BATCH):
+                yield add(f"p{n}-{k}")
+
+    monkeypatch.setattr(Partition, "begin_append", noted)
+    sink_of(world).send(events())
+    assert log == ["made", "begun", "made", "stored", "begun", "made", "stored", "begun", "stored"]
+
+
+def test_who_gives_up_in_the_middle_may_begin_again(make_world: MakeWorld) -> None:
+    """What was under way is stored by then, and its answer is not taken for that of another command."""
+    world = make_world(make_site(shard_size=1000))
+    sink = sink_of(world)
+
+    def events() -> Iterator[Event]:
+        for n in range(BATCH):
+            yield add(f"p{n}")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        sink.send(events())
+    assert world.store.unfolded() == BATCH
+    for n in range(3):
+        assert world.client.echo(f"{n}") == f"{n}".encode()
+    sink.send([delete(f"p{n}") for n in range(BATCH)])
+    world.settle()
+    assert published(world.folder) == {}
+
+
+def test_a_full_redis_says_so_and_keeps_what_it_answered(make_world: MakeWorld) -> None:
+    """In the sentence of any other command."""
+    world = make_world(make_site(shard_size=1000))
+    sink = sink_of(world)
+    sink.send([add("kept")])
+    world.client.config_set("maxmemory", 1)
+    try:
+        with pytest.raises(Unavailable, match=r"is full.*noeviction"):
+            sink.send([add("refused")])
+    finally:
+        world.client.config_set("maxmemory", 0)
+    settled(world, "kept")
+
+
+def test_a_server_that_comes_back_gets_what_it_did_not_answer(
+    any_redis: RedisServer, make_world: MakeWorld
+) -> None:
+    """kill -9 in the middle of a load: it goes on, and all of it is there."""
+    world = make_world(make_site(shard_size=1000))
+    world.client.config_set("appendfsync", "always")
+
+    def events() -> Iterator[Event]:
+        for n in range(3 * BATCH):
+            yield add(f"p{n}")
+            if n == BATCH + 1:
+                any_redis.restart(kill=True)
+
+    sink_of(world).send(events())
+    settled(world, *(f"p{n}" for n in range(3 * BATCH)))
+
+
+def test_a_server_that_is_away_is_named(any_redis: RedisServer, make_world: MakeWorld) -> None:
+    """One sentence, as of any other command."""
+    world = make_world(make_site())
+    any_redis.stop()
+    try:
+        with pytest.raises(Unavailable, match="can't be reached"):
+            sink_of(world).send([add("a")])
+    finally:
+        any_redis.start()

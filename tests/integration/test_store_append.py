@@ -11,8 +11,8 @@ import redis
 from sitemap_store.errors import Unavailable
 from sitemap_store.model.events import Event, read_log
 from sitemap_store.model.site import Site
-from sitemap_store.redis.prepare import BATCH
 from sitemap_store.redis.state import LOG_BYTES
+from sitemap_store.redis.store import BATCH
 from tests.integration.store_world import (
     add,
     consistent,

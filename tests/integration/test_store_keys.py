@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from producers.http.keyed import KeyedUrls
+from producers.http.webhooks import KeyedUrls
 from producers.sink import EventSink
 from sitemap_store.model.entries import digest
 from sitemap_store.model.protocol import STRICT
@@ -93,10 +93,6 @@ def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]
     world.keep()
     sink = EventSink(world.store, Waker(client))
     sink.push([{"op": "add", "loc": "/nowhere"}, {"op": "add", "loc": BASE + "z"}], source="cms")
-    with world.store.stream() as stream:
-        for prepared in (*world.store.prepare([add("y")]), *world.store.prepare([add("z")])):
-            stream.send(prepared)
-        stream.settle()
     once = Once(world.store, "key")
     once.take()
     KeyedUrls(world.store, "cms").write({"id": []}, {"id": [BASE + "z"]})

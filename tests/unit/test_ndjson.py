@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from producers.ndjson import (
     LINE_MAX,
     decode,
     decode_many,
-    more_waits,
     read_lines,
     urls_or_objects,
 )
@@ -128,20 +126,6 @@ def test_nesting_is_bounded() -> None:
     (refused,) = decode_many([b"[" * 100_000])
     assert isinstance(refused, Refused)
     assert str(DEPTH_MAX) in refused.detail
-
-
-def test_more_waits_when_reading_would_not_block() -> None:
-    """Bytes that wait, and the end, count as more; an open pipe with nothing in it does not."""
-    assert more_waits(io.BytesIO(b""))
-    reader, writer = os.pipe()
-    with open(reader, "rb") as stream:
-        assert not more_waits(stream)
-        os.write(writer, PLAIN + b"\n" + PLAIN)
-        assert more_waits(stream)
-        assert len(next(read_lines(stream)).items) == 1
-        assert not more_waits(stream)
-        os.close(writer)
-        assert more_waits(stream)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])

@@ -1,15 +1,17 @@
-"""Events on their way to the append script: the way for adds alone gives what the general one gives."""
+"""Events on their way to the append script."""
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import chain
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_store.model.events import Adds, Event, encode, encode_adds
-from sitemap_store.redis.prepare import BATCH, prepare, prepare_adds
+from sitemap_store.model.entries import DIGEST_BYTES, digest
+from sitemap_store.model.events import Event, decode
+from sitemap_store.model.site import Site
+from sitemap_store.redis.prepare import prepare
 from tests import strategies
 from tests.world import BASE, make_site
 
@@ -18,43 +20,63 @@ SITES = [
     for sections in (None, {"a": "/a**", "b": "/*b/**", "c": "/c"})
     for partitions in (1, 3)
 ]
-_sources = st.sampled_from([None, "cms"])
-_rows = st.lists(st.tuples(strategies.locs, strategies.lastmods), min_size=1, max_size=20)
+_events = st.lists(
+    st.builds(
+        Event,
+        st.sampled_from(["add", "delete"]),
+        strategies.locs,
+        lastmod=st.just(""),
+        changefreq=st.just(""),
+        priority=st.just(""),
+        source=st.sampled_from([None, "cms"]),
+        ext=st.just(""),
+        at=st.none(),
+        urgent=st.just(False),
+    ),
+    min_size=1,
+    max_size=20,
+)
 
 
-def adds_of(rows: list[tuple[str, str]], source: str | None, dated: bool) -> tuple[Adds, list[Event]]:
-    """The same adds, by columns and one by one."""
-    locs = [loc for loc, _ in rows]
-    dates = [lastmod for _, lastmod in rows] if dated else None
-    events = [Event("add", loc, lastmod if dated else None, source=source) for loc, lastmod in rows]
-    return Adds(locs, dates, source), events
+@given(st.sampled_from(SITES), _events)
+def test_each_event_goes_to_its_partition_and_section(site: Site, events: list[Event]) -> None:
+    """Beside its digest, and in the order of the events of its section."""
+    found: list[tuple[int, str, bytes, str]] = []
+    for number, (sections, _, _, *pairs) in prepare(site, events):
+        for line, digests, records in zip(str(sections).split("\n"), pairs[::2], pairs[1::2], strict=True):
+            count, section = line.split(" ")
+            assert isinstance(digests, bytes)
+            keys = [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
+            locs = [decode(record).loc for record in str(records).split("\n")]
+            assert int(count) == len(keys) == len(locs)
+            found += [(number, section, *each) for each in zip(keys, locs, strict=True)]
+    assert sorted(found) == sorted(
+        (site.partition(key), site.sections.find(event.loc), key, event.loc)
+        for event, key in ((event, digest(event.loc)) for event in events)
+    )
+    for place in {each[:2] for each in found}:
+        its = [loc for *where, _, loc in found if tuple(where) == place]
+        assert its == [
+            event.loc
+            for event in events
+            if (site.partition(digest(event.loc)), site.sections.find(event.loc)) == place
+        ]
 
 
-@given(_rows, _sources, st.booleans())
-def test_the_records_are_those_of_the_events(
-    rows: list[tuple[str, str]], source: str | None, dated: bool
+@given(st.sampled_from(SITES), _events, st.booleans())
+def test_what_the_counters_want_to_know_stands_beside_them(
+    site: Site, events: list[Event], urgent: bool
 ) -> None:
-    """Byte by byte."""
-    adds, events = adds_of(rows, source, dated)
-    assert encode_adds(adds).split("\n") == list(map(encode, events))
+    """How many of which op and source, and whether a delete is urgent."""
+    if urgent:
+        events = [*events, Event("delete", BASE + "x", urgent=True)]
+    packed = [packed for _, packed in prepare(site, events)]
+    lines = chain.from_iterable(str(each[1]).split("\n") for each in packed)
+    assert sum(int(line.split(" ")[0]) for line in lines) == len(events)
+    assert any(each[2] == "1" for each in packed) == urgent
 
 
-@given(st.sampled_from(SITES), _rows, _sources, st.booleans())
-def test_adds_are_prepared_as_any_events(
-    site: Any, rows: list[tuple[str, str]], source: str | None, dated: bool
-) -> None:
-    """For every partition and section, in the same order."""
-    adds, events = adds_of(rows, source, dated)
-    assert list(prepare_adds(site, adds)) == list(prepare(site, events))
-
-
-@pytest.mark.parametrize("count", [1, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH + 1])
-@pytest.mark.parametrize("dated", [True, False])
-def test_batches_end_at_the_same_events(count: int, dated: bool) -> None:
-    """None is lost or sent twice at their edges."""
-    adds, events = adds_of([(f"{BASE}p{n}", "2026-01-01") for n in range(count)], "cms", dated)
-    found = list(prepare_adds(SITES[0], adds))
-    assert found == list(prepare(SITES[0], events))
-    assert [prepared.events for prepared in found] == [
-        min(BATCH, count - start) for start in range(0, count, BATCH)
-    ]
+@pytest.mark.parametrize("site", SITES)
+def test_nothing_is_made_of_nothing(site: Site) -> None:
+    """No partition gets an empty append."""
+    assert prepare(site, []) == []

@@ -4,21 +4,12 @@
 -- ARGV: 1 now, 2 min_interval ms, 3 shard_size, 4 index_size, 5 partitions, 6 p, 7 delay ms,
 --       8 how many events of which sections follow: lines of "count section", 9 how many events of which op
 --       and source: lines of "count op source",
---       10 "1" when there are urgent deletes among them, 11 "id n" for the n-th append of a stream, or "",
---       12… for each section its digests end to end, and its records as lines in the same order
+--       10 "1" when there are urgent deletes among them,
+--       11… for each section its digests end to end, and its records as lines in the same order
 -- Returns the shards for which a job must be enqueued now.
-local STREAM_S = 60
 local now = clock(ARGV[1])
 local min_interval, shard_size, index_size = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local partitions, p, delay = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-
--- What a stream sends again because it saw no answer counts once, and never after what it sent later: what
--- is still under way on a connection that the stream gave up changes nothing any more.
-local stream, place = string.match(ARGV[11], '^(%S+) (%d+)$')
-if stream and tonumber(redis.call('GET', key('stream:' .. stream)) or 0) >= tonumber(place) then return {} end
-local function done()
-  if stream then redis.call('SET', key('stream:' .. stream), place, 'EX', STREAM_S) end
-end
 
 local stamp = format('%d', now)
 
@@ -48,9 +39,8 @@ end
 local state = redis.call('HMGET', key('state'), 'buckets', 'seats', 'restoring')
 if state[3] then
   local held = {}
-  for i = 13, #ARGV, 2 do held[#held + 1] = ARGV[i] end
+  for i = 12, #ARGV, 2 do held[#held + 1] = ARGV[i] end
   push(key('held'), held)
-  done()
   return {}
 end
 local n, seats = tonumber(state[1] or 1), tonumber(state[2] or 0)
@@ -108,7 +98,7 @@ local function log_of(id)
   return log
 end
 
-local i = 12
+local i = 11
 for count, section in string.gmatch(ARGV[8], '(%d+) ([^\n]+)') do
   local digests, records, ids, first, same = ARGV[i], ARGV[i + 1], {}, nil, true
   i = i + 2
@@ -163,5 +153,4 @@ for count, op, source in string.gmatch(ARGV[9], '(%d+) (%l+) ([^\n]*)') do
   count_event(op, source, count)
 end
 count_minute(now, 'events', total)
-done()
 return wake
