@@ -120,6 +120,21 @@ for number in range(50):
     assert "ResourceWarning: A Publisher was not closed" in err
 
 
+def test_warning_that_is_an_error_loses_nothing(server: FakeServer) -> None:
+    """Where warnings are errors, what was not closed is delivered all the same."""
+    code = """
+import warnings
+warnings.simplefilter("error")
+sitemap.add("https://shop.example.com/module")
+forgotten = Publisher(sys.argv[1], linger=1)
+forgotten.add("https://shop.example.com/forgotten")
+del forgotten
+"""
+    _, err = run(SCRIPT + code, server.url)
+    assert paths(server) == ["forgotten", "module"]
+    assert err.count("\nResourceWarning: ") == 2
+
+
 def test_end_of_the_interpreter_is_bounded(server: FakeServer) -> None:
     """When sitemapd hangs, the script ends all the same, and its log says how much is lost."""
     server.script.extend([never] * 9)

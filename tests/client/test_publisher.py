@@ -330,6 +330,7 @@ def test_signal_handler_may_push(server: FakeServer) -> None:
             signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
             for number in range(3000):
                 sitemap.add(f"{LOC}/{number}")
+            sitemap.flush()
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)

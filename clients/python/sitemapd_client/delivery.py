@@ -86,8 +86,8 @@ class Delivery:
         self._problem: Unavailable | None = None
         self._thread: threading.Thread | None = None
         """The last one that was started."""
-        self._delivers = False
-        """Whether it takes what waits."""
+        self._delivering = threading.Lock()
+        """Held while a thread takes what waits: one at the most, also when a signal interrupts `_start`."""
 
     def put(self, line: str) -> None:
         """Take a line in. Raises Unavailable when there is no room, or none is taken any more."""
@@ -119,7 +119,8 @@ class Delivery:
             self._deadline = deadline
             self._start()
             self._changed.notify_all()
-            alone = not self._delivers and self._failure is None and len(self._queue) > 0
+            waiting = len(self._queue) > 0 and self._failure is None
+            alone = waiting and self._delivering.acquire(blocking=False)
         if alone:
             self._deliver()
 
@@ -128,7 +129,7 @@ class Delivery:
         with self._changed:
             self.ending = True
             self._changed.notify_all()
-            if not self._delivers:
+            if not self._delivering.locked():
                 self._queue.close()
 
     def stop(self, deadline: float) -> None:
@@ -197,7 +198,9 @@ class Delivery:
 
     def _start(self) -> None:
         """See that a thread delivers what waits."""
-        if self._delivers or self._failure is not None or not len(self._queue):
+        if self._failure is not None or not len(self._queue):
+            return
+        if not self._delivering.acquire(blocking=False):
             return
         deliver_at_worker_exit()
         thread = threading.Thread(target=self._deliver, name="sitemapd-push", daemon=True)
@@ -205,9 +208,10 @@ class Delivery:
             thread.start()
         except RuntimeError as error:
             # No thread can be had now, or the interpreter ends: the next call or `end` sees to it.
+            self._delivering.release()
             log.warning("Events wait, since no thread starts: %s", error, extra={"action": "push_no_thread"})
         else:
-            self._thread, self._delivers = thread, True
+            self._thread = thread
 
     def _deliver(self) -> None:
         try:
@@ -215,7 +219,8 @@ class Delivery:
                 pass
         except BaseException as error:
             with self._changed:
-                self._failure, self._delivers = error, False
+                self._failure = error
+                self._delivering.release()
                 self._changed.notify_all()
             raise
         finally:
@@ -230,7 +235,7 @@ class Delivery:
             while not len(self._queue):
                 left = idle_until - time.monotonic()
                 if self.ending or left <= 0:
-                    self._delivers = False
+                    self._delivering.release()
                     if self.ending:
                         self._queue.close()
                     return False

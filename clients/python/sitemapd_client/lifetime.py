@@ -61,9 +61,8 @@ def _after_fork_in_child() -> None:
 def _at_exit() -> None:
     begin = time.monotonic()
     left = [delivery for delivery in list(_deliveries) if not delivery.stopped]
+    unclosed = [delivery for delivery in left if not delivery.ending]
     for delivery in left:
-        if not delivery.ending:
-            warnings.warn("A Publisher was not closed", ResourceWarning, source=delivery, stacklevel=1)
         delivery.end(begin + delivery.timeout)
     for delivery in left:
         deadline = begin + delivery.timeout
@@ -72,6 +71,8 @@ def _at_exit() -> None:
         except Unavailable as error:
             log.error("The process ends: %s", error, extra={"action": "push_lost"})
         delivery.stop(deadline)
+    for delivery in unclosed:  # at last, since the warning may be an error
+        warnings.warn("A Publisher was not closed", ResourceWarning, source=delivery, stacklevel=1)
 
 
 def deliver_at_worker_exit() -> None:

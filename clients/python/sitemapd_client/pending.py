@@ -53,10 +53,11 @@ class MemoryQueue:
 
     def put(self, line: str, called: float) -> None:
         """Take a line in. Raises Full."""
-        if len(self._lines) >= self._most or self._bytes + len(line) > MEMORY_BYTES:
+        size = len(line)
+        if len(self._lines) >= self._most or self._bytes + size > MEMORY_BYTES:
             raise Full(f"{len(self._lines)} events wait")
+        self._bytes += size
         self._lines.append((line, called))
-        self._bytes += len(line)
 
     def peek(self, most: int, now: float) -> list[str]:
         """The next lines; those that wait for long carry the time of their call."""

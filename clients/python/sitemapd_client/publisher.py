@@ -157,8 +157,8 @@ class Publisher:
     def __del__(self) -> None:
         delivery: Delivery | None = getattr(self, "_delivery", None)
         if delivery is not None and not delivery.ending:
+            delivery.forget()  # before the warning, which may be an error
             warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self, stacklevel=1)
-            delivery.forget()
 
     def _put(self, line: str) -> None:
         try:
