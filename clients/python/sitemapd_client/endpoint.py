@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import http.client
 import json
 import os
@@ -17,6 +18,10 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from sitemapd_client.errors import Problem, Unavailable
+
+# A connection needs it. Were it first imported by a thread, a fork at that moment would leave its module locked
+# in the child for ever.
+codecs.lookup("idna")
 
 ANSWER_MAX: Final = 16 * 1024 * 1024
 """Bytes of an answer; that of a request in which all is refused has about 4 MiB."""
