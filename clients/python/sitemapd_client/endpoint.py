@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 from sitemapd_client.errors import Problem, Unavailable
 
-# A connection needs it. Were it first imported by a thread, a fork at that moment would leave its module locked
-# in the child for ever.
+# Connections need it. If a thread imported it first, a fork at that moment would leave its module locked in
+# the child for ever.
 codecs.lookup("idna")
 
 ANSWER_MAX: Final = 16 * 1024 * 1024
