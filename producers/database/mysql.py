@@ -15,13 +15,13 @@ import pymysql
 from pymysql.constants import FIELD_TYPE
 from pymysql.cursors import SSCursor
 
-from producers.database.dates import Kind
 from producers.database.dialect import STREAM_ROWS, BadValue, Broken, Dialect, Installed, Record, near
 from producers.database.mysql_connection import Connection
 from producers.database.secrets import sentence
 from producers.database.shape import OUTBOX, SOURCES, Column, Table
 from producers.database.source import DatabaseSource
 from producers.database.triggers import Plan
+from producers.dates import Kind
 from sitemap_store.errors import Unavailable
 
 IDLE_S: Final = 120

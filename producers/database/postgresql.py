@@ -14,12 +14,12 @@ from psycopg import errors
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 
-from producers.database.dates import Kind
 from producers.database.dialect import STREAM_ROWS, BadValue, Broken, Dialect, Installed, Record, near
 from producers.database.secrets import sentence
 from producers.database.shape import OUTBOX, SOURCES, Column, Table
 from producers.database.source import DatabaseSource
 from producers.database.triggers import Plan
+from producers.dates import Kind
 from sitemap_store.errors import Unavailable
 
 SLICE_S: Final = 0.25

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, get_args
 from urllib.parse import urlsplit
 
-from producers.database.dates import Numbers
 from producers.database.template import Template
+from producers.dates import Numbers
 from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.model.dates import parse_lastmod, zone_at
 from sitemap_store.model.protocol import CHANGEFREQS
