@@ -40,6 +40,7 @@ _COMMANDS = {
     "rebuild": "maintain",
     "backup": "backup",
     "restore": "backup",
+    "compact": "compact",
     "robots": "look",
     "doctor": "doctor",
 }

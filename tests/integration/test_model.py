@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,16 +21,20 @@ from hypothesis.stateful import (
 )
 
 from sitemap_store.model.events import Event
+from sitemap_store.model.protocol import STRICT
+from sitemapd.restore import restore_tree
 from tests.examples import examples
-from tests.published import listed, picture, published, shard_files, valid_now
+from tests.published import listed, picture, published, shard_files, urls_of, valid_now
 from tests.redis_server import RedisServer
 from tests.world import BASE, Crash, World, make_site
+from worker.site import no_fault
 
 PATHS = [f"blog/{n}" for n in range(6)] + [f"p{n}?a=1&b={n}" for n in range(8)] + ["it's"]
 POINTS = [
     *("claimed", "committed", "renamed", "published"),
     *("index_claimed", "index_renamed", "index_published"),
 ]
+MERGE_POINTS = ["merge_claimed", "merge_committed"]
 DAY = 24 * 3600 * 1000
 
 
@@ -95,11 +101,20 @@ class Machine(RuleBasedStateMachine):
         self.lastmods: dict[str, str] = {}
         self.bodies: dict[str, bytes] = {}
 
-    @initialize(partitions=st.sampled_from([1, 1, 3]), gzip=st.booleans(), index_size=st.sampled_from([2, 9]))
-    def begin(self, partitions: int, gzip: bool, index_size: int) -> None:
+    @initialize(
+        partitions=st.sampled_from([1, 1, 3]),
+        gzip=st.booleans(),
+        index_size=st.sampled_from([2, 9]),
+        urls_per_file=st.sampled_from([2, 4, 50_000]),
+    )
+    def begin(self, partitions: int, gzip: bool, index_size: int, urls_per_file: int) -> None:
         self.client.flushall()
         site = make_site(
-            sections={"blog": "/blog/**"}, partitions=partitions, gzip=gzip, index_size=index_size
+            sections={"blog": "/blog/**"},
+            partitions=partitions,
+            gzip=gzip,
+            index_size=index_size,
+            limits=dataclasses.replace(STRICT, urls_per_file=urls_per_file),
         )
         self.world = World(self.client, site, self.folder)
 
@@ -173,6 +188,60 @@ class Machine(RuleBasedStateMachine):
         self.world.fault = fault
         self.world.run(self.world.worker("A"), *job)
         self.world.fault = lambda point: None
+
+    @rule(
+        picks=st.lists(st.integers(0, 1000), min_size=2, max_size=4),
+        worker=st.sampled_from("ABC"),
+        point=st.sampled_from([None, None, *MERGE_POINTS]),
+        stalls=st.booleans(),
+    )
+    def merge(self, picks: list[int], worker: str, point: str | None, stalls: bool) -> None:
+        """Any shards, of any section and in any state; the worker may die in it, or stand still for long."""
+
+        def fault(at: str) -> None:
+            if at == point and not stalls:
+                raise Crash(at)
+            if at == point:
+                self.world.now += 61_000
+                self.world.fault = no_fault
+                self.world.keep()
+                for job in list(self.world.jobs):
+                    self.world.run(self.world.worker("B"), *job)
+
+        part = self.world.store.partitions[picks[0] % self.world.site.partitions]
+        names: Any = self.client.zrange(f"{part.prefix}:shards", 0, -1)
+        ids = sorted(map(int, names))
+        self.world.fault = fault
+        if len(ids) > 1:
+            some = dict.fromkeys(ids[pick % len(ids)] for pick in picks)
+            with suppress(Crash):
+                self.world.merge(worker, part.number, *some)
+        self.world.fault = no_fault
+
+    @rule()
+    def merge_by_itself(self) -> None:
+        self.world.merge_sparse()
+
+    @rule()
+    def restore(self) -> None:
+        """Redis is lost now and taken back from the tree: each URL that was listed has one seat."""
+        tree: dict[str, set[tuple[str | None, ...]]] = {}
+        for name in listed(self.folder):
+            for loc, *values in urls_of(self.folder / name):
+                tree.setdefault(loc, set()).add(tuple(values))
+        self.client.flushall()
+        self.world.jobs.clear()
+        restore_tree(self.world.store, self.world.output)
+        self.world.adopt(f"state-{self.world.now}")
+        rows = list(self.world.store.listing())
+        assert len(rows) == len(tree), "a URL has two seats, or none"
+        self.model.rows = {}
+        for row in rows:
+            assert (row.lastmod or None, row.changefreq or None, row.priority or None) in tree[row.loc]
+            self.model.rows[row.loc] = Row(True, 0, "", row.lastmod, row.changefreq, row.priority)
+        for path in shard_files(self.folder):
+            if path.name not in listed(self.folder):
+                path.unlink()  # what the scrubber does a minute later
 
     @precondition(lambda self: self.world.jobs)
     @rule(pick=st.integers(0, 1000))
