@@ -49,9 +49,11 @@ _KEPT: Final[tuple[str, ...]] = (
     "bytes",
     "etag",
     "petag",
-    "after",
 )
 """The fields of a shard that live on; generations and times begin anew."""
+
+RENDERED: Final = 2
+"""A generation that every restored shard reaches, and only by being rendered: all are compared with the output."""
 
 Key = tuple[str, int]
 """A shard's section and number: its name for good."""
@@ -116,10 +118,9 @@ def restore_backup(
             snapshot, log = _without_moved(copy, late, now)
             if key not in tree.newer and key not in tree.gone:
                 fields = {name: copy.meta[name] for name in _KEPT if name in copy.meta}
-                if moved := late.gave(copy):
-                    fields.setdefault("after", str(moved))
-                if fields.get("file") not in tree.present:
-                    fields.pop("after", None)  # there is no file that still lists what moved
+                after = late.gave(copy) or copy.meta.get("after", "").partition(" ")[0]
+                if after and fields.get("file") in tree.present:  # which still lists what moved
+                    fields["after"] = f"{after} {RENDERED}"
                 if key not in tree.listed:
                     fields["listed"] = "1"  # once its index file was published
                 published = min(1, int(copy.meta["published"]))
