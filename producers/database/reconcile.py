@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, groupby, islice
 from typing import Final, TypeVar
 
-from producers.database.dialect import Dialect, Seen, short
+from producers.database.dialect import Dialect
 from producers.database.drain import Drainer, seen_rows
+from producers.database.outbox import Seen, short
 from producers.database.rows import Reader
 from producers.database.shape import Shape
 from producers.difference import CHUNK, Compared, Difference, Wanted, send_difference
@@ -51,7 +52,7 @@ def reconcile(
         with Difference(source) as difference, Difference("") as memory:
             linked = (*shape.key_columns, *shape.link_columns) if shape.feeds else ()
             skip = len(linked)
-            for rows in second.stream(second.select(shape, (*linked, *shape.read_columns))):
+            for rows in second.published(shape, (*linked, *shape.read_columns), reader.refuse):
                 listed = filter(None, map(reader.read, (row[skip:] for row in rows) if skip else rows))
                 difference.want(((*row, "", None) for row in listed), newest=True)
                 if linked:

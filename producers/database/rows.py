@@ -15,6 +15,8 @@ from sitemap_store.model.site import Site
 from sitemap_store.model.urls import normalise
 from sitemap_store.model.values import check_changefreq, check_priority
 
+MANY_ENCODED: Final = 10
+"""Rows that seem to be percent-encoded already from which on somebody should be told."""
 _ENCODED: Final = re.compile("%25[0-9A-Fa-f]{2}")
 _MOST: Final = 10_000
 """Refused rows that are remembered as told; after that some may be told twice."""
@@ -101,20 +103,20 @@ class Reader:
                 self.encoded += 1
             return normalise(self._base + path, self._rules).loc
         except Refused as refused:
-            self._refuse(refused, values)
+            row = ", ".join(
+                f"{name} = {shown(value)}" for name, value in zip(self._url_names, values, strict=False)
+            )
+            self.refuse(Refused(loc=refused.loc or row, rule=refused.rule, detail=refused.detail))
             return None
 
-    def _refuse(self, refused: Refused, values: Sequence[object]) -> None:
-        row = ", ".join(
-            f"{name} = {shown(value)}" for name, value in zip(self._url_names, values, strict=False)
-        )
-        told = Refused(loc=refused.loc or row, rule=refused.rule, detail=refused.detail)
-        if told.loc in self._refused:
+    def refuse(self, row: Refused) -> None:
+        """Keep a refused row until somebody is told, unless it was kept before."""
+        if row.loc in self._refused:
             return
         if len(self._refused) >= _MOST:
             self._refused.clear()
-        self._refused[told.loc] = None
-        self.refusals.append(told)
+        self._refused[row.loc] = None
+        self.refusals.append(row)
 
     def _lastmod(self, value: object) -> str:
         try:

@@ -11,14 +11,15 @@ import logging
 from contextlib import suppress
 from typing import Any, Final
 
-from producers.database.check import connect, plan_of
+from producers.database.check import connect
 from producers.database.dialect import Broken, Dialect
 from producers.database.drain import BATCH, Drainer
 from producers.database.install import trim
 from producers.database.reconcile import reconcile
-from producers.database.rows import Reader
+from producers.database.rows import MANY_ENCODED, Reader
 from producers.database.shape import Shape
 from producers.database.state import RelayState
+from producers.database.triggers import plan_of
 from producers.difference import Compared
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
@@ -29,8 +30,6 @@ ASK_STATE: Final = 5.0
 """Seconds between two looks at whether the state is still the one that was written to."""
 COUNT_EVERY: Final = 2.0
 """Seconds between two looks at how much waits, for those who ask how the relay stands."""
-MANY_ENCODED: Final = 10
-"""Rows that seem to be percent-encoded already from which on a comparison points at it."""
 DRAIN_EVERY: Final = 0.1
 """While a comparison runs: seconds between two looks at the outbox."""
 
@@ -98,7 +97,10 @@ class Session:
             self._source.name,
             extra=state.extra("ground_changed"),
         )
-        if self._source.triggers == "manual" and dialect.installed(self._plan) in ("missing", "different"):
+        if self._source.triggers == "manual" and dialect.installed(self._plan) not in (
+            "installed",
+            "unknown",
+        ):
             with suppress(Broken):  # the next session says what is missing, and waits until it is there
                 self.reconcile(accept=False)
         return True

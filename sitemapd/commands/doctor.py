@@ -54,6 +54,7 @@ def _look(parts: Parts, web_user: str | None) -> Iterator[Finding]:
     yield _try("watch", lambda: f"{sum(map(len, parts.sources.values()))} directories are set")
     if any(parts.databases.values()):
         yield _try("databases", lambda: _databases(parts))
+        yield _try("database values", lambda: _values(parts))
     yield _access(parts)
     redis = _try("redis", lambda: "; ".join(check_redis(parts)) or "keeps what it is told")
     yield redis
@@ -101,6 +102,14 @@ def _databases(parts: Parts) -> str:
             "`sitemapd triggers list`"
         )
     return "hold nothing of sources that are configured no more"
+
+
+def _values(parts: Parts) -> str:
+    from sitemapd.lag import encoded_twice
+
+    if found := encoded_twice(parts):
+        raise SitemapdError("; ".join(found))
+    return "none seems to be percent-encoded twice"
 
 
 def _output(folder: Folder, web_user: str | None) -> str:
