@@ -4,6 +4,8 @@
    its lines are the same. Later events wait behind it: their order stays.
 2. The thread ends when it was idle for a while; the next event starts another.
 3. An error of ours in the thread is that of every later call: nobody waits for ever.
+
+It is longer than other modules, since the queue, the thread and the counts change together under one lock.
 """
 
 from __future__ import annotations
