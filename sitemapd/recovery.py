@@ -3,29 +3,30 @@
 A backup is seldom the last word: sitemapd published on after it. What the published index shows as newer is
 taken from the tree, and what only the backup knows from the backup. Rules:
 
-1. A shard is *newer in the tree* when the index lists it with a later lastmod than the backup has. Its URLs, their
-   fields and their seats are the tree's; their sources, `at` and extensions are the backup's, wherever it had
-   them. A shard that the backup does not know counts when its lastmod is later than the backup's beginning.
-2. A shard is *gone from the tree* when its index file does not list it and lists another with a later lastmod
-   than the backup's beginning and than this shard's: it was emptied, merged or retired since.
+1. A shard is *newer in the tree* when the index lists it with a later lastmod than the backup has. Its URLs,
+   their fields and their seats are the tree's; their sources, `at` and extensions are the backup's, wherever
+   it had them. A shard that the backup does not know counts when its lastmod is later than the backup's
+   beginning.
+2. A shard is *gone from the tree* when its index file does not list it and lists another with a later
+   lastmod than the backup's beginning and than this shard's: it was emptied, merged or retired since.
 3. Both keep the backup's tombstones, except of URLs that the tree lists.
-4. Events in the log of such a shard are in what was published since: a worker takes the whole log. Except where
-   the shard was in hand when it was copied, or its log was too long for one rewrite: those are appended again, unless
-   they are older than the tree's latest lastmod by `SETTLED_MS`.
-5. Every other shard is as in the backup, with its log. One whose file is not as it should be is put right by the
-   workers, for every file is compared with the state at the end.
+4. Events in the log of such a shard are in what was published since: a worker takes the whole log. Except
+   where the shard was in hand when it was copied, or its log was too long for one rewrite: those are
+   appended again, unless they are older than the tree's latest lastmod by `SETTLED_MS`.
+5. Every other shard is as in the backup, with its log, but for URLs that a newer one lists: a split or merge
+   moved them. The workers put right what its file says otherwise: every file is compared with the state at
+   the end.
 6. A file of the tree that can't be read is as if it were not newer, and is named.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from sitemap_store.errors import BadSetting, SitemapdError
-from sitemap_store.model.entries import Entry, digest
-from sitemap_store.model.events import count_events, read_log
+from sitemap_store.model.entries import digest
+from sitemap_store.model.events import count_events
 from sitemap_store.model.site import Site
 from sitemap_store.output.folder import Folder
 from sitemap_store.redis.dump import ShardCopy
@@ -34,11 +35,13 @@ from sitemap_store.redis.store import Store
 from sitemap_store.shards.fold import fold_elements
 from sitemap_store.shards.snapshot import Snapshot, decode
 from sitemapd.backup import Backup
+from sitemapd.known_entries import KnownEntries
+from sitemapd.moved import LateShards, without_moved
 from sitemapd.restore import TreeShard, begin_restore, listed_shards, read_shard, restore_shard, tree_fields
 from worker.publish import TOGETHER
 
 SETTLED_MS: Final = 3_600_000
-"""An event that is older than the tree's latest lastmod by that much is in the tree, or was deliberately undone."""
+"""An event that is older than the tree's latest lastmod by that much is in the tree, or was undone since."""
 _KEPT: Final[tuple[str, ...]] = (
     "section",
     "number",
@@ -53,7 +56,7 @@ _KEPT: Final[tuple[str, ...]] = (
 """The fields of a shard that live on; generations and times begin anew."""
 
 RENDERED: Final = 2
-"""A generation that every restored shard reaches, and only by being rendered: all are compared with the output."""
+"""A generation that every restored shard reaches by being rendered: all are compared with the output."""
 
 Key = tuple[str, int]
 """A shard's section and number: its name for good."""
@@ -97,9 +100,9 @@ def restore_backup(
 ) -> Recovered:
     """Take a backup into the empty state of a site, and what the published tree has newer.
 
-    Events that wait in the state are held back (`Store.replay_held`), and some of the backup's with them. May be
-    repeated after a crash. `alive` is called before each shard. Raises SitemapdError, before anything is
-    written, for a backup of another site or a tree that is not this site's; and when another restore has begun.
+    Events that wait in the state are held back (`Store.replay_held`), and some of the backup's with them. May
+    be repeated after a crash. `alive` is called before each shard. Raises SitemapdError, before anything is
+    written, for a backup of another site or a tree that is not this site's; and when another restore began.
     """
     site = store.site
     _check(site, backup)
@@ -109,14 +112,18 @@ def restore_backup(
     urls = events = 0
     held: dict[int, list[bytes]] = {}
     kept: dict[Key, tuple[ShardCopy, Snapshot]] = {}
-    with _Entries() as entries:
+    with KnownEntries() as entries:
         for place, copy in enumerate(backup.shards()):
             key = _key(copy)
             if key is None or known[key].place != place:
                 continue
             alive()
-            snapshot, log = _without_moved(copy, late, now)
-            if key not in tree.newer and key not in tree.gone:
+            as_copied = key not in tree.newer and key not in tree.gone
+            moved = late.elsewhere(copy, tree.seen if as_copied else ())
+            snapshot, log = without_moved(copy, moved, now)
+            if as_copied:
+                if moved:
+                    entries.add(entry for loc, entry in decode(copy.snapshot).entries.items() if loc in moved)
                 fields = {name: copy.meta[name] for name in _KEPT if name in copy.meta}
                 after = late.gave(copy) or copy.meta.get("after", "").partition(" ")[0]
                 if after and fields.get("file") in tree.present:  # which still lists what moved
@@ -180,38 +187,11 @@ def _key(copy: ShardCopy) -> Key | None:
     return (copy.meta["section"], int(copy.meta["number"])) if copy.meta else None
 
 
-class _Late:
-    """Which shard has the URLs that moved while the backup was made."""
-
-    def __init__(self) -> None:
-        self._owner: dict[bytes, tuple[int, int]] = {}
-        self._gave: dict[tuple[int, int], int] = {}
-
-    def add(self, copy: ShardCopy) -> None:
-        """Note the URLs of a shard that is newer than the backup's beginning."""
-        for loc in _locs(copy):
-            self._owner[digest(loc)] = (copy.partition, copy.id)
-
-    def elsewhere(self, copy: ShardCopy) -> set[str]:
-        """The URLs of a copy that have their seat in another shard."""
-        gone = set()
-        for loc in _locs(copy) if self._owner else ():
-            owner = self._owner.get(digest(loc), (copy.partition, copy.id))
-            if owner != (copy.partition, copy.id):
-                self._gave[copy.partition, copy.id] = owner[1]
-                gone.add(loc)
-        return gone
-
-    def gave(self, copy: ShardCopy) -> int | None:
-        """The shard that URLs of this one moved to."""
-        return self._gave.get((copy.partition, copy.id))
-
-
-def _first_pass(backup: Backup) -> tuple[dict[Key, _Known], _Late]:
+def _first_pass(backup: Backup) -> tuple[dict[Key, _Known], LateShards]:
     """Where the last record of each shard is, and which URLs moved meanwhile."""
     names: dict[tuple[int, int], Key] = {}
     known: dict[Key, _Known] = {}
-    late = _Late()
+    late = LateShards()
     for place, copy in enumerate(backup.shards()):
         key = _key(copy)
         if key is None:
@@ -228,7 +208,7 @@ def _first_pass(backup: Backup) -> tuple[dict[Key, _Known], _Late]:
 
 
 class _Tree:
-    """What of the published tree is newer than a backup. Raises SitemapdError for one that is not this site's."""
+    """What of the published tree is newer than a backup. Raises SitemapdError for a tree of another site."""
 
     def __init__(self, store: Store, folder: Folder, known: Mapping[Key, _Known], taken: int) -> None:
         tree = {(shard.section, shard.number): shard for shard in listed_shards(store, folder)}
@@ -264,7 +244,7 @@ def _take_tree(
     folder: Folder,
     tree: _Tree,
     kept: Mapping[Key, tuple[ShardCopy, Snapshot]],
-    entries: _Entries,
+    entries: KnownEntries,
     token: str,
     alive: Callable[[], None],
 ) -> int:
@@ -291,86 +271,10 @@ def _take_tree(
     return urls
 
 
-def _without_moved(copy: ShardCopy, late: _Late, now: int) -> tuple[Snapshot, list[bytes]]:
-    """A copy without the URLs that moved to another shard meanwhile, and without tombstones that are over."""
-    snapshot, log = decode(copy.snapshot), copy.log
-    gone = late.elsewhere(copy)
-    gone_graves = {loc for loc, grave in snapshot.tombstones.items() if grave.until <= now}
-    if gone or gone_graves:
-        snapshot = Snapshot(
-            {loc: entry for loc, entry in snapshot.entries.items() if loc not in gone},
-            {loc: grave for loc, grave in snapshot.tombstones.items() if loc not in gone | gone_graves},
-        )
-    if gone:
-        log = [element for element in (_without(element, gone) for element in log) if element]
-    return snapshot, log
-
-
-def _without(element: bytes, gone: set[str]) -> bytes:
-    """A log element without the records of some URLs; empty when none is left."""
-    head, *records = element.split(b"\n")
-    locs = (event.loc for event, _ in read_log([element]))
-    rest = [record for record, loc in zip(records, locs, strict=True) if loc not in gone]
-    return b"\n".join([head, *rest]) if rest else b""
-
-
-def _locs(copy: ShardCopy) -> Iterator[str]:
-    snapshot = decode(copy.snapshot)
-    yield from snapshot.entries
-    yield from snapshot.tombstones
-    for event, _ in read_log(copy.log):
-        yield event.loc
-
-
 def _uncertain(copy: ShardCopy, site: Site) -> bool:
     """Whether what is published of the shard since may hold a part of its log alone."""
     together = max(1, TOGETHER // site.shard_size)
     return copy.in_hand or sum(map(len, copy.log)) * together > LOG_BYTES
-
-
-class _Entries:
-    """Entries by loc, on the disk: the shards that are newer in the tree may be all of a large site's."""
-
-    def __init__(self) -> None:
-        self._db = sqlite3.connect("", isolation_level=None)  # a file of SQLite's own, which it removes
-        self._db.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
-        columns = ", ".join(f'"{name}"' for name in Entry._fields[1:])
-        self._db.execute(f"CREATE TABLE entry (loc TEXT PRIMARY KEY, {columns}) WITHOUT ROWID")
-        self._db.execute("BEGIN")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._db.close()
-
-    def add(self, entries: Iterable[Entry]) -> None:
-        """Remember entries."""
-        self._db.executemany("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", entries)
-
-    def complete(self, read: Mapping[str, Entry], site: Site, section: str) -> dict[str, Entry]:
-        """Published entries with what is remembered of their URLs and no file says."""
-        found: dict[str, Entry] = {}
-        locs = list(read)
-        for start in range(0, len(locs), 500):
-            some = locs[start : start + 500]
-            marks = ", ".join("?" * len(some))
-            for row in self._db.execute(f"SELECT * FROM entry WHERE loc IN ({marks})", some):
-                found[row[0]] = Entry._make(row)
-        return {loc: _completed(entry, found.get(loc), site, section) for loc, entry in read.items()}
-
-
-def _completed(shown: Entry, before: Entry | None, site: Site, section: str) -> Entry:
-    if before is None:
-        return shown
-    style = site.style(section)
-    changefreq, priority = shown.changefreq, shown.priority
-    # Whether a value is the entry's own or the section's default shows in no file.
-    if (before.changefreq or style.changefreq) == (changefreq or style.changefreq):
-        changefreq = before.changefreq
-    if (before.priority or style.priority) == (priority or style.priority):
-        priority = before.priority
-    return before._replace(lastmod=shown.lastmod, changefreq=changefreq, priority=priority)
 
 
 def _finish(
