@@ -38,7 +38,8 @@ _COMMANDS = {
     "rejected": "look",
     "check": "maintain",
     "rebuild": "maintain",
-    "restore": "maintain",
+    "backup": "backup",
+    "restore": "backup",
     "robots": "look",
     "doctor": "doctor",
 }
