@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import time
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bulk import bulk, scattered
-from benchmarks.latency import one_event
+from benchmarks.latency import one_event, steady
 from benchmarks.service import running
 
-NAMES = ("latency", "bulk", "scattered")
+NAMES = ("latency", "steady", "bulk", "scattered")
+STEADY = 300_000
+"""URLs of the site that changes steadily: 300 shards."""
 
 
 def show(title: str, rows: dict[str, dict[str, float]]) -> None:
@@ -41,6 +44,11 @@ def main() -> None:
     chosen = parser.parse_args()
     names = chosen.names or NAMES
     Console().print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    if "steady" in names:
+        with running() as service:
+            bulk(service, STEADY)
+            time.sleep(5)  # until no shard rests from the load any more
+            show("ten changes a second, at random", {f"{STEADY:,} URLs": steady(service, STEADY)})
     if "latency" in names:
         rows = {}
         for site in (chosen.urls // 100, chosen.urls // 10):

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from producers.http import Api, ApiSite, Caps, Gate, Token
-from producers.http.access import digest_of
-from producers.http.hooks import Webhook
+from producers.http.auth import digest_of
 from producers.http.mapping import Rule, Template, pointer
-from producers.http.signature import BASE64, HEX, Signature
+from producers.http.signatures import BASE64, HEX, Signature
+from producers.http.webhooks import Webhook
 from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.model.wire import check_source
 from sitemap_store.redis.once import Bounds

@@ -1,7 +1,7 @@
 """The push API: events over HTTP. `Api` is the ASGI application."""
 
-from producers.http.access import Gate, Token
-from producers.http.api import Api, ApiSite
-from producers.http.body import Caps
+from producers.http.app import Api, ApiSite
+from producers.http.auth import Gate, Token
+from producers.http.limits import Caps
 
 __all__ = ["Api", "ApiSite", "Caps", "Gate", "Token"]

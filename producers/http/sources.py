@@ -11,15 +11,12 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
-from producers.http.access import Token
-from producers.http.answer import Answer, answer
-from producers.http.body import Body, Caps
-from producers.http.events import speaks_for
-from producers.http.intake import Intake
-from producers.http.outcome import Outcome
-from producers.http.problem import Problem
-from producers.http.splitter import NDJSON, Batch, splitter
-from producers.http.taking import batches
+from producers.http.auth import Token
+from producers.http.events import batches, speaks_for
+from producers.http.formats import NDJSON, Batch, splitter
+from producers.http.limits import Body, Caps
+from producers.http.problems import Answer, Problem, Result, answer
+from producers.http.state import SiteState
 from producers.sync import Desired, TooManyDeletes
 from sitemap_store.errors import Refused
 from sitemap_store.model.events import Event
@@ -38,7 +35,7 @@ class Sources:
         self._busy: set[str] = set()
 
     async def put(
-        self, request: Request, body: Body, token: Token, source: str, intake: Intake, caps: Caps
+        self, request: Request, body: Body, token: Token, source: str, state: SiteState, caps: Caps
     ) -> Answer:
         """Sync a source with the list in the body. Raises Problem."""
         arrived = time.monotonic()
@@ -56,22 +53,22 @@ class Sources:
         self._busy.add(source)
         desired: Desired | None = None
         try:
-            now = await intake.look()
+            now = await state.look()
             # What others say from now on is newer than the list, and they needn't wait for the look.
             began = now - math.ceil((time.monotonic() - arrived) * 1000)
             desired = await asyncio.to_thread(Desired)
-            site, outcome = intake.sink.store.site, Outcome()
+            site, result = state.sink.store.site, Result()
             async for batch in batches(body.pieces(caps.sync), split):
-                refused = await intake.run(
+                refused = await state.run(
                     partial(_take, desired, batch, site, source, began), patience=LONGEST_S
                 )
                 for line, error in refused:
-                    outcome.refuse(line, error)
+                    result.refuse(line, error)
                 if refused:
-                    await intake.reject([error for _, error in refused], source)
-            await intake.run(intake.sink.store.now)  # comparing may take long: first see that Redis answers
-            apply = partial(desired.apply, intake.sink, source, at=began, accept_deletes=accept)
-            synced = await intake.run(apply, patience=LONGEST_S)
+                    await state.reject([error for _, error in refused], source)
+            await state.run(state.sink.store.now)  # comparing may take long: first see that Redis answers
+            apply = partial(desired.apply, state.sink, source, at=began, accept_deletes=accept)
+            synced = await state.run(apply, patience=LONGEST_S)
         except TooManyDeletes as error:
             said = str(error).partition(":")[0]
             detail = f"{said}: send it again with ?accept_deletes=true if they are meant."
@@ -81,7 +78,7 @@ class Sources:
             self._busy.discard(source)
             if desired is not None:
                 desired.close()
-        return answer({**synced._asdict(), "refused": outcome.body()["refused"]}, 202)
+        return answer({**synced._asdict(), "refused": result.body()["refused"]}, 202)
 
 
 def _take(desired: Desired, batch: Batch, site: Site, source: str, now: int) -> list[tuple[int, Refused]]:

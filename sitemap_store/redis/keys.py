@@ -117,10 +117,11 @@ KEYS: Final = (
     Key(
         "i:<k>",
         "hash",
-        "index file k: wanted and published (generations), petag, config, next (ms), since (the oldest event "
-        "that came after its claim), hold (until when it waits for missing files, ms), fails",
+        "index file k: wanted and published (generations), petag, config, rest (ms, as a shard's), next (ms, "
+        "when it may be rewritten), since (the oldest event that came "
+        "after its claim), hold (until when it waits for missing files, ms), fails",
         "published, index_claim, index_published, want",
-        "8 fields",
+        "9 fields",
     ),
     Key(
         "idx:<k>",

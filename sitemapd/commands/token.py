@@ -25,7 +25,7 @@ def token(
 
     The token is shown this once: the settings keep its hash alone.
     """
-    from producers.http.access import hash_of, new_token
+    from producers.http.auth import hash_of, new_token
     from sitemap_store.model.wire import check_source
 
     if read_only and sources:

@@ -20,8 +20,8 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from producers.http import Gate, Token
-from producers.http.access import hash_of, local
-from producers.http.problem import Problem
+from producers.http.auth import hash_of, local
+from producers.http.problems import Problem
 
 COOKIE: Final = "sitemapd"
 SESSION_S: Final = 12 * 3600

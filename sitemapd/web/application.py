@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from producers.http import Token
-from producers.http.answer import stated
+from producers.http.problems import stated
 from sitemap_store.errors import SitemapdError
 from sitemap_store.model.site import INDEX_NAME, Site
 from sitemap_store.output.folder import Folder

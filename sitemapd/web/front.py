@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from producers.http.access import PROXIED, TOKEN
-from producers.http.answer import stated
+from producers.http.auth import PROXIED, TOKEN
+from producers.http.problems import stated
 from sitemapd.logs import REQUEST_ID
 
 log = logging.getLogger("sitemapd.access")

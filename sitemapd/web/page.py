@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from producers.http.access import same_origin
+from producers.http.auth import same_origin
 from sitemap_store.errors import Refused, SitemapdError
 from sitemapd.web import text
 from sitemapd.web.access import COOKIE, Access

@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 import uvicorn
 
-from producers.http.access import loopback
+from producers.http.auth import loopback
 from sitemap_store.errors import BadSetting
 from sitemapd.web.application import Application
 from sitemapd.web.front import HEADER_MAX

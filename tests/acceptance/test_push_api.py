@@ -14,7 +14,7 @@ import pytest
 from rq import Queue, Retry
 from rq.serializers import JSONSerializer
 
-from producers.http.access import hash_of, new_token
+from producers.http.auth import hash_of, new_token
 from producers.push import Publisher
 from sitemap_store.errors import Unavailable
 from sitemap_store.model.wire import PUSH_EVENTS, QUEUE

@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
-from producers.http.access import hash_of, new_token
+from producers.http.auth import hash_of, new_token
 from tests.acceptance.place import Place, Service, add, settings
 from tests.acceptance.until import until
 

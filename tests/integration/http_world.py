@@ -13,8 +13,8 @@ import httpx
 from starlette.applications import Starlette
 
 from producers.http import Api, ApiSite, Caps, Gate, Token
-from producers.http.access import digest_of, hash_of
-from producers.http.hooks import Webhook
+from producers.http.auth import digest_of, hash_of
+from producers.http.webhooks import Webhook
 from producers.sink import EventSink
 from sitemap_store.model.site import Site
 from sitemap_store.redis.connection import connect

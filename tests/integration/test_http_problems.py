@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from producers.http import Caps
-from producers.http.hooks import Webhook
 from producers.http.mapping import Rule, Template
+from producers.http.webhooks import Webhook
 from tests.integration.http_world import HttpWorld, add, ndjson
 from tests.world import BASE
 

@@ -202,7 +202,7 @@ def test_secrets_are_not_logged(guarded: HttpWorld, caplog: pytest.LogCaptureFix
     guarded.post(
         add("in-the-body"), query="?source=in-the-query", Authorization="Bearer in-the-header-" + "x" * 30
     )
-    (record,) = [each for each in caplog.records if each.name == "producers.http.answer"]
+    (record,) = [each for each in caplog.records if each.name == "producers.http.problems"]
     said = record.getMessage()
     assert "401" in said
     assert "127.0.0.1" in said

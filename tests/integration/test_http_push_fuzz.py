@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import socket
 import threading
 import zlib
@@ -23,7 +24,7 @@ from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from producers.http import Caps
-from producers.http.openapi import document
+from producers.http.app import OPENAPI
 from tests.examples import examples
 from tests.integration.http_world import NDJSON, SECRET, HttpWorld, add, ndjson, token
 from tests.redis_server import RedisServer
@@ -182,7 +183,7 @@ def api(any_redis: RedisServer, parser: str) -> Iterator[HttpWorld]:
 
 def operations() -> Iterator[APIOperation[Any, Any, Any, Any]]:
     """Give the operations of the API's own OpenAPI document."""
-    for found in schemathesis.openapi.from_dict(document()).get_all_operations():
+    for found in schemathesis.openapi.from_dict(json.loads(OPENAPI)).get_all_operations():
         assert isinstance(found, Ok), found
         yield found.ok()
 

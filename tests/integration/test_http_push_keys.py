@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from producers.http import keyed
-from producers.http.hooks import Webhook
+from producers.http import webhooks
 from producers.http.mapping import Rule, Template, pointer
+from producers.http.webhooks import Webhook
 from tests.integration.http_world import HttpWorld, token
 from tests.world import BASE
 
@@ -83,7 +83,7 @@ def test_a_refused_url_leaves_what_the_key_has(world: HttpWorld) -> None:
 
 def test_keys_have_a_bound(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key beyond the bound is stored and not remembered, and the answer says so; known ones go on."""
-    monkeypatch.setattr(keyed, "KEYS_MAX", 3)
+    monkeypatch.setattr(webhooks, "KEYS_MAX", 3)
     answers = [deliver(world, id=n, slug=f"p{n}") for n in range(4)]
     assert [len(answer.json().get("warnings", ())) for answer in answers] == [0, 0, 0, 1]
     assert len(world.locs()) == 4
@@ -97,7 +97,7 @@ def test_keys_have_a_bound(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_key_takes_about_300_bytes(world: HttpWorld) -> None:
     """What docs/push.md says of the memory holds for URLs of 80 characters."""
     (name,) = [f"{world.store.partitions[0].prefix}:hook:cms"]
-    urls = keyed.KeyedUrls(world.store, "cms")
+    urls = webhooks.KeyedUrls(world.store, "cms")
     now = {f"id-{n}": [BASE + f"{n}".rjust(80 - len(BASE), "p")] for n in range(2000)}
     urls.write({key: [] for key in now}, now)
     assert (world.redis.memory_usage(name, samples=0) or 0) / len(now) < 330

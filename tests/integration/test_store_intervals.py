@@ -58,6 +58,37 @@ def test_the_first_events_are_published_at_once_and_the_next_ones_together(make_
     assert fields(world, "stats")["rewrites"] == "4"
 
 
+@pytest.mark.parametrize("pause", [80, 1000])
+def test_an_index_file_rests_after_a_burst(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, pause: int
+) -> None:
+    """Three rewrites at once, then one in each pause; a clock that is set back delays none for long."""
+    monkeypatch.setattr("worker.index.INDEX_SHARE", 1e9)
+    monkeypatch.setattr("worker.index.INDEX_PAUSE_MAX_MS", pause)
+    world = make_world(make_site(shard_size=1, min_interval=0.0))
+
+    def lists(count: int) -> bool:
+        push(world, add(f"p{world.now}-{count}"))
+        keep_and_work(world)
+        return len(listed(world.folder)) == count
+
+    assert [lists(n) for n in range(1, 6)] == [True, True, True, False, False]
+    world.now += pause - 1
+    keep_and_work(world)
+    assert len(listed(world.folder)) == 3
+    world.now += 1
+    keep_and_work(world)
+    assert len(listed(world.folder)) == 5
+    world.now += 3 * pause
+    assert [lists(n) for n in range(6, 10)] == [True, True, True, False]
+    world.now -= 3_600_000
+    for count in (10, 11, 12):
+        lists(count)
+        world.now += 4 * pause
+        keep_and_work(world)
+        assert len(listed(world.folder)) == count
+
+
 def test_a_job_that_comes_too_early_does_nothing(make_world: MakeWorld) -> None:
     """Delivered twice or late, a job can't make a shard be rewritten more often than it may."""
     world = make_world(make_site(min_interval=1.0, shard_size=10))

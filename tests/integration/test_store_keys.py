@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from producers.http.keyed import KeyedUrls
+from producers.http.webhooks import KeyedUrls
 from producers.sink import EventSink
 from sitemap_store.model.entries import digest
 from sitemap_store.model.protocol import STRICT

@@ -11,9 +11,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from producers.http.hooks import Webhook
 from producers.http.mapping import Rule, Template
-from producers.http.signature import Signature
+from producers.http.signatures import Signature
+from producers.http.webhooks import Webhook
 from sitemapd.web import listen
 from sitemapd.web.application import application
 from sitemapd.web.server import Server

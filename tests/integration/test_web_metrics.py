@@ -206,7 +206,7 @@ def test_openmetrics_is_spoken(world: World, web: Web) -> None:
 
 def test_the_script_has_the_same_bounds() -> None:
     """The list of bounds in record.lua is the one that the readers use."""
-    lua = (ROOT / "sitemap_store" / "scripts" / "record.lua").read_text("utf-8")
+    lua = (ROOT / "sitemap_store" / "redis" / "scripts" / "record.lua").read_text("utf-8")
     found = re.search(r"LAGS = \{([\d,\s]+)\}", lua)
     assert found is not None
     assert tuple(map(int, found[1].split(","))) == LAG_BOUNDS_MS
@@ -247,11 +247,11 @@ def test_every_metric_is_documented(world: World, web: Web) -> None:
 
 def expressions() -> Iterator[tuple[str, str]]:
     """Give each expression of the example rules and of the dashboard, with where it stands."""
-    rules: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "alerts.yml").read_text("utf-8"))
+    rules: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "prometheus-alerts.yml").read_text("utf-8"))
     for group in rules["groups"]:
         for rule in group["rules"]:
             yield rule["alert"], rule["expr"]
-    dashboard = json.loads((ROOT / "examples" / "grafana-dashboard.json").read_text("utf-8"))
+    dashboard = json.loads((ROOT / "deploy" / "grafana-dashboard.json").read_text("utf-8"))
     for panel in dashboard["panels"]:
         for target in panel.get("targets", []):
             yield panel["title"], target["expr"]
@@ -273,7 +273,7 @@ def test_examples_use_metrics_that_exist() -> None:
 
 def test_alerts_say_what_to_do() -> None:
     """Each alert has a wait, a severity, a summary and a description."""
-    rules: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "alerts.yml").read_text("utf-8"))
+    rules: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "prometheus-alerts.yml").read_text("utf-8"))
     for rule in (rule for group in rules["groups"] for rule in group["rules"]):
         assert rule["for"]
         assert rule["labels"]["severity"] in ("page", "ticket")
@@ -283,7 +283,7 @@ def test_alerts_say_what_to_do() -> None:
 
 def test_the_dashboard_is_whole() -> None:
     """Panels have ids of their own, lie within the grid and do not overlap."""
-    dashboard = json.loads((ROOT / "examples" / "grafana-dashboard.json").read_text("utf-8"))
+    dashboard = json.loads((ROOT / "deploy" / "grafana-dashboard.json").read_text("utf-8"))
     panels = dashboard["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     taken: set[tuple[int, int]] = set()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from producers.http import Token
-from producers.http.access import digest_of, hash_of, new_token
+from producers.http.auth import digest_of, hash_of, new_token
 from sitemap_store.model.events import Event
 from sitemapd.web import Server, application, listen
 from sitemapd.web.application import ServedSite

@@ -11,10 +11,13 @@ from urllib.parse import urlsplit
 
 import jsonschema
 import pytest
+import redis
 import yaml
 
 from sitemapd.build import build
 from sitemapd.settings import load
+from tests import needs
+from tests.acceptance.until import until
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: Final[dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -33,6 +36,23 @@ SCHEMA: Final = {
     "properties": {
         "name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$"},
         "volumes": {"type": "object", "additionalProperties": {"type": ["null", "object"]}},
+        "networks": {
+            "type": "object",
+            "additionalProperties": {
+                "type": ["null", "object"],
+                "additionalProperties": False,
+                "properties": {"internal": {"type": "boolean"}},
+            },
+        },
+        "secrets": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "required": ["file"],
+                "additionalProperties": False,
+                "properties": {"file": {"type": "string"}},
+            },
+        },
         "services": {
             "type": "object",
             "additionalProperties": {
@@ -42,6 +62,11 @@ SCHEMA: Final = {
                 "properties": {
                     "build": {"type": "string"},
                     "cap_drop": STRINGS,
+                    "environment": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "mem_limit": {"type": "string", "pattern": r"^\d+[mg]$"},
+                    "networks": STRINGS,
+                    "pids_limit": {"type": "integer", "minimum": 10},
+                    "secrets": STRINGS,
                     "command": STRINGS,
                     "depends_on": {
                         "type": "object",
@@ -158,15 +183,105 @@ def test_published_ports_are_bound_to_loopback(service: str) -> None:
         assert port.startswith("127.0.0.1:")
 
 
-def test_redis_is_not_published() -> None:
-    """Only the compose network reaches Redis, which asks for no password."""
+def test_redis_is_reached_by_our_services_alone() -> None:
+    """Over a network that leads nowhere else, and not by nginx, which strangers talk to."""
     assert "ports" not in SERVICES["redis"]
+    assert SERVICES["redis"]["networks"] == ["back"]
+    assert COMPOSE["networks"]["back"] == {"internal": True}
+    assert {name for name, service in SERVICES.items() if "back" in service["networks"]} == {"redis", *OURS}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_is_bounded(service: str) -> None:
+    """One that goes wild takes neither the host's memory nor its process table."""
+    assert SERVICES[service]["mem_limit"]
+    assert SERVICES[service]["pids_limit"] <= 200
+    for network in SERVICES[service]["networks"]:
+        assert network in COMPOSE["networks"]
+
+
+@pytest.fixture(name="secrets", scope="module")
+def made_secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What deploy/make-secrets.sh makes."""
+    folder = tmp_path_factory.mktemp("deploy")
+    shutil.copy(ROOT / "deploy" / "make-secrets.sh", folder)
+    done = subprocess.run(["sh", "make-secrets.sh"], cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder / "secrets"
+
+
+def test_the_secrets_are_made_once(secrets: Path) -> None:
+    """A second run would lock the services out of a Redis that has the first password."""
+    before = (secrets / "redis.conf").read_text()
+    done = subprocess.run(["sh", "make-secrets.sh"], cwd=secrets.parent, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "is there already" in done.stderr
+    assert (secrets / "redis.conf").read_text() == before
+    assert secrets.stat().st_mode & 0o777 == 0o700
+
+
+def test_each_secret_has_its_file(secrets: Path) -> None:
+    """The names of the compose file are those that the script makes, and what a service asks for is there."""
+    named = {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()}
+    assert named == {path.name for path in secrets.iterdir()}
+    for service in SERVICES.values():
+        assert set(service.get("secrets", ())) <= set(COMPOSE["secrets"])
+
+
+def test_the_password_is_the_one_that_redis_asks_for(secrets: Path, tmp_path: Path) -> None:
+    """A real Redis with the command of the stack: it takes the address of the secret, and none without."""
+    server = needs.program("redis-server", package="redis-server")
+    program, conf, *options = SERVICES["redis"]["command"]
+    assert (program, conf) == ("redis-server", "/run/secrets/redis_conf")
+    socket = tmp_path / "s"
+    here = ["--port", "0", "--unixsocket", str(socket), "--dir", str(tmp_path)]
+    line = [server, str(secrets / "redis.conf"), *options, *here]
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL) as process:
+        try:
+            address = urlsplit((secrets / "sitemapd_redis_url").read_text().strip())
+            assert (address.hostname, address.port) == ("redis", 6379)
+            with redis.Redis(unix_socket_path=str(socket), password=address.password) as client:
+                until(lambda: answers(client), what="Redis answers")
+                assert client.config_get("maxmemory")["maxmemory"] == str(2**30)
+            stranger = redis.Redis(unix_socket_path=str(socket))
+            with stranger, pytest.raises(redis.AuthenticationError):
+                stranger.ping()
+            kind, check = SERVICES["redis"]["healthcheck"]["test"]
+            assert kind == "CMD-SHELL"
+            for before, after in (
+                ("$$", "$"),
+                ("/run/secrets/redis_conf", str(secrets / "redis.conf")),
+                ("redis-cli", f"redis-cli -s {socket}"),
+            ):
+                check = check.replace(before, after)
+            assert subprocess.run(["sh", "-c", check], timeout=30).returncode == 0
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def answers(client: redis.Redis) -> bool:
+    """Whether the server is up."""
+    try:
+        return bool(client.ping())
+    except (redis.ConnectionError, redis.BusyLoadingError):
+        return False
+
+
+def test_sitemapd_reads_the_secret(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the place of the address in the configuration file."""
+    monkeypatch.setenv("SITEMAPD_SECRETS_DIR", str(secrets))
+    settings = load(ROOT / "deploy" / "sitemapd.toml")
+    assert str(settings.redis_url) == (secrets / "sitemapd_redis_url").read_text().strip()
+    for name in OURS:
+        assert SERVICES[name]["environment"]["SITEMAPD_SECRETS_DIR"] == "/run/secrets"
+        assert "sitemapd_redis_url" in SERVICES[name]["secrets"]
 
 
 def test_redis_keeps_what_it_acknowledged() -> None:
     """Redis appends to a file in a volume and never evicts."""
     command = SERVICES["redis"]["command"]
-    pairs = dict(zip(command[1::2], command[2::2], strict=True))
+    pairs = dict(zip(command[2::2], command[3::2], strict=True))
     assert pairs["--appendonly"] == "yes"
     assert pairs["--maxmemory-policy"] == "noeviction"
     assert mounts("redis")["/data"] == ("redis-data", True)

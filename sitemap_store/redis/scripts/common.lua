@@ -99,7 +99,7 @@ local function want_soon(member, now)
 end
 
 -- A shard is rewritten once per min_interval in the long run, three times at once in a burst: `rest` is when
--- the rewrites so far would have ended, had each taken an interval (GCRA).
+-- the rewrites so far would have ended, had each taken an interval (GCRA). An index file has a pause of its own.
 local BURST = 3
 
 local function rested(rest, min_interval)

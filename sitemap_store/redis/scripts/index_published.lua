@@ -1,7 +1,7 @@
 -- Notes that a generation of an index file is at the output, lets shards unlink the files that it no longer
 -- names, and gives the lease back.
 -- ARGV: 1 now, 2 worker, 3 lease number, 4 index number k, 5 generation, 6 number of the worker's settings,
---       7 etag, 8 when it was claimed, 9 pause ms until the next rewrite, 10 how many bytes were written
+--       7 etag, 8 when it was claimed, 9 ms until the next rewrite in the long run, 10 how many bytes were written
 -- Returns {"ok" | "lost", members to wake…}.
 local now, worker, k, generation = clock(ARGV[1]), ARGV[2], ARGV[4], tonumber(ARGV[5])
 local member, index = 'i' .. k, key('i:' .. k)
@@ -10,18 +10,22 @@ if not holds(member, worker, ARGV[3]) then
   return {'lost'}
 end
 redis.call('HDEL', key('leases'), member)
+local pause = tonumber(ARGV[9])
+-- What lies further ahead was set before the server's clock was set back.
+local before = math.min(tonumber(redis.call('HGET', index, 'rest') or 0), now + BURST * pause)
+local rest = math.max(before, now) + pause
+local next = math.max(now, rested(rest, pause))
 local published = tonumber(redis.call('HGET', index, 'published') or 0)
 redis.call('HSET', index, 'published', math.max(published, generation), 'petag', ARGV[7], 'config', ARGV[6],
-  'next', now + tonumber(ARGV[9]))
+  'rest', format('%d', rest), 'next', format('%d', next))
 redis.call('HDEL', index, 'fails')
 redis.call('HDEL', key('aside'), member)
 record_index(now, tonumber(redis.call('ZSCORE', key('pending'), member) or now), ARGV[10])
 local wake = {'ok'}
 if tonumber(redis.call('HGET', index, 'wanted')) > generation then
-  local at = now + tonumber(ARGV[9])
   redis.call('ZADD', key('pending'), redis.call('HGET', index, 'since') or ARGV[8], member)
-  redis.call('ZADD', key('due'), at, member)
-  if make_due(member, at, now) then wake[#wake + 1] = member end
+  redis.call('ZADD', key('due'), next, member)
+  if make_due(member, next, now) then wake[#wake + 1] = member end
 else
   redis.call('ZREM', key('pending'), member)
   redis.call('ZREM', key('due'), member)

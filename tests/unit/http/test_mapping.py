@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.http.hooks import Webhook
 from producers.http.mapping import EVENTS_MAX, MISSING, Rule, Template, each, follow, items, pointer
+from producers.http.webhooks import Webhook
 from sitemap_store.errors import Refused
 from sitemapd.api import push_api
 from sitemapd.build import build

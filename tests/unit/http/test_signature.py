@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from producers.http.problem import Problem
-from producers.http.signature import BASE64, Signature
+from producers.http.problems import Problem
+from producers.http.signatures import BASE64, Signature
 
 SECRET = b"a secret of both"
 BODY = b'{"ref":"refs/heads/main"}'

@@ -9,7 +9,7 @@ from email.message import Message
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
-from producers.http.problem import Problem
+from producers.http.problems import Problem
 from producers.ndjson import LINE_MAX, Lines, decode_large, lines_of, too_large
 from sitemap_store.errors import Refused
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.http.problem import Problem
-from producers.http.splitter import BLOCK, LINES, JsonSplitter, NdjsonSplitter, Splitter, splitter
+from producers.http.formats import BLOCK, LINES, JsonSplitter, NdjsonSplitter, Splitter, splitter
+from producers.http.problems import Problem
 from producers.ndjson import DEPTH_MAX, LINE_MAX, decode
 from sitemap_store.errors import Refused
 

@@ -14,30 +14,37 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from importlib import resources
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from producers.http.access import Gate, Token
-from producers.http.answer import Answer, Work, answer, refusal
-from producers.http.body import Body, Caps, Room
+from producers.http.auth import Gate, Token
 from producers.http.events import post_events
-from producers.http.hooks import Webhook, post_webhook
-from producers.http.intake import Intake
-from producers.http.lookup import Status, get_status, get_url
-from producers.http.openapi import document
-from producers.http.problem import Problem, unavailable
+from producers.http.limits import Body, Caps, Room
+from producers.http.problems import Answer, Problem, answer, refusal, unavailable
 from producers.http.sources import Sources
+from producers.http.state import SiteState
+from producers.http.webhooks import Webhook, post_webhook
+from producers.known import described
 from producers.sink import EventSink
 from sitemap_store.errors import Refused, Unavailable
+from sitemap_store.model.urls import normalise
 from sitemap_store.model.wire import check_source
 from sitemap_store.redis.once import DEFAULT, Bounds
 
+Work = Callable[[Request, Body], Awaitable[Answer]]
+Status = Callable[[str], Mapping[str, Any]]
+"""How one site stands (`sitemapd status`)."""
+
+
 log = logging.getLogger(__name__)
 
+OPENAPI: Final = resources.files(__package__).joinpath("openapi.json").read_bytes()
 UNFOLDED_MAX: Final = 1_000_000
 """Events that may wait to be folded before more are put off (429)."""
 
@@ -73,8 +80,8 @@ class Api:
         self._report = status
         self._webhooks = {name: site.webhooks for name, site in sites.items()}
         self._sources = {name: Sources(site.owners) for name, site in sites.items()}
-        self._intakes = {
-            name: Intake(
+        self._states = {
+            name: SiteState(
                 site.sink,
                 max_unfolded=site.max_unfolded,
                 patience=self._caps.redis,
@@ -131,7 +138,7 @@ class Api:
     async def _events(self, request: Request, body: Body) -> Answer:
         site = request.path_params["site"]
         token = self._gate.admit(request, site)
-        return await post_events(request, body, token, self._intakes[site], self._caps)
+        return await post_events(request, body, token, self._states[site], self._caps)
 
     async def _source(self, request: Request, body: Body) -> Answer:
         site, source = request.path_params["site"], request.path_params["source"]
@@ -141,22 +148,40 @@ class Api:
         except Refused as refused:
             raise Problem(400, "source", refused.detail) from refused
         sync = self._sources[site].put
-        return await sync(request, body, token, source, self._intakes[site], self._caps)
+        return await sync(request, body, token, source, self._states[site], self._caps)
 
     async def _webhook(self, request: Request, body: Body) -> Answer:
         site = request.path_params["site"]
         if site not in self._webhooks:
             self._gate.admit(request, site)
         hook = self._webhooks[site].get(request.path_params["webhook"])
-        return await post_webhook(request, body, self._gate, site, hook, self._intakes[site], self._caps)
+        return await post_webhook(request, body, self._gate, site, hook, self._states[site], self._caps)
 
     async def _url(self, request: Request, body: Body) -> Answer:
+        """One URL's entry, source and place, events that wait included."""
         site = request.path_params["site"]
         self._gate.admit(request, site)
-        return await get_url(request, self._intakes[site])
+        asked = request.query_params.get("loc")
+        if asked is None:
+            raise Problem(400, "query", "Name the URL: …/urls?loc=https://…, %-encoded.")
+        state = self._states[site]
+        store = state.sink.store
+        try:
+            loc = normalise(asked, store.site.rules).loc
+        except Refused as refused:
+            detail = refused.detail.encode("utf-8", "backslashreplace").decode()
+            raise Problem(422, refused.rule, detail) from refused
+        found = await state.run(lambda: store.find(loc))
+        if found is None:
+            raise Problem(404, "not-listed", f"{loc} is not listed.")
+        return answer(described(found))
 
     async def _status(self, request: Request, body: Body) -> Answer:
-        return await get_status(request, self._gate, self._intakes, self._report)
+        """How each site that the token may see stands."""
+        sites = {}
+        for name in self._gate.visible(request):
+            sites[name] = await self._states[name].run(partial(self._report, name))
+        return answer({"sites": sites})
 
     async def _openapi(self, request: Request, body: Body) -> Answer:
-        return answer(document())
+        return Answer(OPENAPI)

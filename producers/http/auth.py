@@ -24,7 +24,7 @@ from typing import Final
 
 from starlette.requests import HTTPConnection
 
-from producers.http.problem import Problem
+from producers.http.problems import Problem
 
 PREFIX: Final = "smd_"
 """What a token begins with, so that scanners for leaked secrets find it."""

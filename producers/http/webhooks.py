@@ -3,30 +3,99 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from starlette.requests import Request
 
-from producers.http.access import LOCAL, Gate, Token
-from producers.http.answer import Answer
-from producers.http.body import Body, Caps
-from producers.http.events import speaks_for
-from producers.http.intake import Intake
-from producers.http.keyed import KEYS_MAX, KeyedUrls
+from producers.http.auth import LOCAL, Gate, Token
+from producers.http.events import CheckedBatch, EventWriter, Sender, check_scope, speaks_for
+from producers.http.formats import JSON, splitter
+from producers.http.limits import Body, Caps
 from producers.http.mapping import EVENTS_MAX, Rule, items
-from producers.http.problem import Problem
-from producers.http.signature import Signature
-from producers.http.splitter import JSON, splitter
-from producers.http.taking import Checked, Speaker, Taking, scoped
+from producers.http.problems import Answer, Problem
+from producers.http.signatures import Signature
+from producers.http.state import SiteState
 from producers.ndjson import decode_large
 from sitemap_store.errors import Refused
 from sitemap_store.model.events import Event
 from sitemap_store.model.site import Site
 from sitemap_store.model.wire import check
+from sitemap_store.redis.connection import translated
+from sitemap_store.redis.store import Store
+
+KEYS_MAX: Final = 200_000
+URLS_MAX: Final = 100
+
+
+class KeyedUrls:
+    """Which URLs the things of a webhook have, by the sender's own key: an id is enough to take them down.
+
+    1. A delivery that adds URLs for a key deletes those that the key had before and has no more; one that
+       deletes a key deletes all that it had.
+    2. A URL belongs to the key that named it last. So when two things swap their URLs, the delivery of the
+       second does not delete what the first has just been given.
+    3. What is remembered is one hash for each webhook, `hook:<webhook>`: `k` and the digest of a key → its
+       URLs, and `u` and the digest of a URL → the digest of its key. A key with a URL of 80 characters takes
+       about 300 bytes; `KEYS_MAX` keys with `URLS_MAX` URLs each are remembered, and no more.
+    4. It is written after the events are stored: a delivery that broke off in between is sent again.
+
+    Its methods raise Unavailable, and run in one delivery at a time.
+    """
+
+    def __init__(self, store: Store, webhook: str) -> None:
+        self._client = store.client
+        self._name = f"{store.partitions[0].prefix}:hook:{webhook}"
+
+    def read(self, keys: Collection[str]) -> dict[str, list[str]]:
+        """The URLs that still belong to each key."""
+        digests = [_digest(key) for key in keys]
+        with translated():
+            texts = self._values([b"k" + digest for digest in digests])
+            urls = [text.decode().split("\n") if text else [] for text in texts]
+            every = [url for some in urls for url in some]
+            owners = dict(zip(every, self._values([b"u" + _digest(url) for url in every]), strict=True))
+        return {
+            key: [url for url in some if owners[url] == digest]
+            for key, digest, some in zip(keys, digests, urls, strict=True)
+        }
+
+    def write(self, before: Mapping[str, Sequence[str]], now: Mapping[str, Sequence[str]]) -> list[str]:
+        """Remember what each key has now; returns the keys for which there is no room."""
+        with translated(), self._client.pipeline(transaction=True) as pipe:
+            room = 2 * KEYS_MAX - int(self._size())
+            left_out = []
+            for key, urls in now.items():
+                digest, kept = _digest(key), list(dict.fromkeys(urls))[:URLS_MAX]
+                gone = [url for url in before[key] if url not in kept]
+                if gone:
+                    pipe.hdel(self._name, *[b"u" + _digest(url) for url in gone])
+                if not kept:
+                    pipe.hdel(self._name, b"k" + digest)
+                elif before[key] or room > 0:
+                    room -= 1 + len(kept)
+                    pipe.hset(self._name, b"k" + digest, "\n".join(kept).encode())
+                    for url in kept:
+                        pipe.hset(self._name, b"u" + _digest(url), digest)
+                else:
+                    left_out.append(key)
+            pipe.execute()
+        return left_out
+
+    def _values(self, fields: Sequence[bytes]) -> list[Any]:
+        values: Any = self._client.hmget(self._name, fields) if fields else []
+        return list(values)
+
+    def _size(self) -> Any:
+        return self._client.hlen(self._name)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +113,7 @@ class Webhook:
 
 
 async def post_webhook(
-    request: Request, body: Body, gate: Gate, site: str, hook: Webhook | None, intake: Intake, caps: Caps
+    request: Request, body: Body, gate: Gate, site: str, hook: Webhook | None, state: SiteState, caps: Caps
 ) -> Answer:
     """Take a webhook's events in. Raises Problem."""
     signature = hook.signature if hook is not None else None
@@ -60,26 +129,26 @@ async def post_webhook(
     text = await body.whole(cap, known=token is not LOCAL, each=checking.update if checking else None)
     if checking is not None:
         checking.finish()
-    now = await intake.look()
-    store = intake.sink.store
+    now = await state.look()
+    store = state.sink.store
     made = await asyncio.to_thread(_made, hook, text, request.headers, store.site.rules.base)
     if len(made) > EVENTS_MAX:
         raise Problem(413, "too-large", f"It makes more than {EVENTS_MAX} events: send a whole list by PUT.")
     delivery = _Delivery(store.site, now, token, source)
-    taking = Taking(intake, Speaker(token, source))
+    writer = EventWriter(state, Sender(token, source))
     keys = {item["key"] for item in made if not isinstance(item, Refused) and "key" in item}
     if not keys:
-        await taking.take(delivery.check(made, {}))
-        return taking.outcome.answer()
+        await writer.write(delivery.check(made, {}))
+        return writer.result.answer()
     keyed = KeyedUrls(store, request.path_params["webhook"])
     async with hook.turn:
-        before = await intake.run(partial(keyed.read, keys))
-        await taking.take(delivery.check(made, before))
-        left_out = await intake.run(partial(keyed.write, before, delivery.now))
+        before = await state.run(partial(keyed.read, keys))
+        await writer.write(delivery.check(made, before))
+        left_out = await state.run(partial(keyed.write, before, delivery.now))
     if left_out:
         detail = f"{len(left_out)} keys are not remembered: this webhook has {KEYS_MAX} already."
-        taking.outcome.warn((detail,))
-    return taking.outcome.answer()
+        writer.result.warn((detail,))
+    return writer.result.answer()
 
 
 class _Delivery:
@@ -95,7 +164,9 @@ class _Delivery:
         self._said: tuple[str, ...] = ()
         self.now: dict[str, list[str]] = {}
 
-    def check(self, made: Sequence[dict[str, Any] | Refused], before: Mapping[str, Sequence[str]]) -> Checked:
+    def check(
+        self, made: Sequence[dict[str, Any] | Refused], before: Mapping[str, Sequence[str]]
+    ) -> CheckedBatch:
         """The events of the items, and deletes of what their keys had before and have no more."""
         unsettled = set()
         for line, item in enumerate(made, 1):
@@ -116,7 +187,7 @@ class _Delivery:
             for url in before[key]:
                 if url not in urls:
                     self._check(len(made), {"op": "delete", "loc": url})
-        return Checked(self._events, self._refused, self._said)
+        return CheckedBatch(self._events, self._refused, self._said)
 
     def _check(self, line: int, item: dict[str, Any] | Refused) -> str | None:
         """Take an event in; its URL, or None for one that is refused."""
@@ -124,7 +195,7 @@ class _Delivery:
             if isinstance(item, Refused):
                 raise item
             event, warnings = check(item, self._site, self._moment, source=self._source)
-            scoped(event, self._token)
+            check_scope(event, self._token)
         except Refused as refused:
             self._refused.append((line, refused))
             return None

@@ -14,7 +14,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from producers.http.problem import Problem
+from producers.http.problems import Problem
 
 PIECE: Final = 64 * 1024
 _GATHERED: Final = 16 * 1024

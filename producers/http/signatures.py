@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from producers.http.problem import Problem
+from producers.http.problems import Problem
 
 ALGORITHMS: Final = ("sha256", "sha512", "sha1")
 HEX: Final = r"(?:sha(?:1|256|512)=)?(?P<signature>[0-9A-Fa-f]{40,128})"

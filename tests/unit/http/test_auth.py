@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from producers.http.access import LOCAL, PROXIED, Gate, Token, digest_of, hash_of, new_token
-from producers.http.problem import Problem
+from producers.http.auth import LOCAL, PROXIED, Gate, Token, digest_of, hash_of, new_token
+from producers.http.problems import Problem
 
 CMS, OLD, DOCS = new_token(), new_token(), new_token()
 
