@@ -96,7 +96,7 @@ def held_events(partition: Partition) -> Iterator[list[bytes]]:
 
 
 def webhook_keys(store: Store) -> Iterator[tuple[str, list[bytes]]]:
-    """What the keys of webhooks stand for (`producers.http.keyed`): name of a hash, fields and values in turn."""
+    """What the keys of webhooks stand for (`producers.http.webhooks`): name of a hash, fields and values in turn."""
     prefix = store.partitions[0].prefix
     with translated():
         names = [

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import redis
 
-from producers.http.keyed import KeyedUrls
+from producers.http.webhooks import KeyedUrls
 from sitemap_store.errors import BadSetting, SitemapdError
 from sitemap_store.model.protocol import STRICT
 from sitemap_store.model.site import Site
