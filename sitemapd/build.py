@@ -218,6 +218,7 @@ def build_site(name: str, settings: SiteSettings) -> Site:
         gzip=settings.gzip,
         min_interval=settings.min_interval,
         partitions=settings.partitions,
+        compact_below=settings.compact_below,
         assume_timezone=settings.assume_timezone,
     )
 

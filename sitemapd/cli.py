@@ -40,6 +40,10 @@ _COMMANDS = {
     "rebuild": "maintain",
     "backup": "backup",
     "restore": "backup",
+    "compact": "compact",
+    "tail": "live",
+    "top": "live",
+    "completion": "start",
     "robots": "look",
     "doctor": "doctor",
 }

@@ -134,6 +134,8 @@ class SiteSettings(BaseModel):
     """Shards per index file."""
     min_interval: float = Field(1.0, ge=0, le=3600)
     """Seconds between two rewrites of one shard, at the least."""
+    compact_below: float = Field(0.25, ge=0, le=1)
+    """Where entries take less than this share of a section's shards, sparse ones are merged; 0: nowhere."""
     partitions: int = Field(1, ge=1, le=256)
     """Spreads one huge site over a Redis cluster. Fixed once the site has state."""
     fsync: bool = True

@@ -57,6 +57,9 @@ def report(store: Store) -> dict[str, Any]:
             if moment := int(row.get(b"published", 0)):
                 text = format_instant(moment, always_milliseconds=True)
                 section["last_published"] = max(section["last_published"] or "", text)
+    for section in sections.values():
+        seats = section["shards"] * store.site.shard_size
+        section["fill"] = round(section["urls"] / seats, 3) if seats else None
     urls = sum(section["urls"] for section in sections.values())
     lag = last_hour(store, now)[1]
     return {

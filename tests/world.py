@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import redis
 
@@ -18,9 +19,10 @@ from sitemap_store.model.urls import UrlRules
 from sitemap_store.output.folder import Folder
 from sitemap_store.redis.claims import Wake
 from sitemap_store.redis.store import Store
+from worker.merge import NOTHING_MS, merge_shards
 from worker.publish import SitePublisher
 from worker.scrub import Findings, Scrubber
-from worker.site import no_fault
+from worker.site import WorkerSite, no_fault
 
 BASE = "https://example.com/"
 START = 1_790_000_000_000
@@ -41,6 +43,7 @@ def make_site(
     min_interval: float = 1.0,
     styles: Mapping[str, Style] | None = None,
     name: str = "shop",
+    compact_below: float = 0.25,
 ) -> Site:
     """A site with small shards."""
     rules = [SectionRule(name=name, patterns=(pattern,)) for name, pattern in (sections or {}).items()]
@@ -55,6 +58,7 @@ def make_site(
         partitions=partitions,
         gzip=gzip,
         min_interval=min_interval,
+        compact_below=compact_below,
     )
 
 
@@ -109,6 +113,20 @@ class World:
             return False
         self.enqueue(wake)
         return True
+
+    def merge(self, worker: str, partition: int, *shards: int) -> bool:
+        """Have a worker make shards one; whether it did."""
+        part = self.store.partitions[partition]
+        section: Any = self.client.hget(f"{part.prefix}:s:{shards[0]}", "section") or b""
+        at = WorkerSite(self.site, self.output, worker, self._reach)
+        return merge_shards(at, part, section.decode(), shards)
+
+    def merge_sparse(self, worker: str = "w1") -> None:
+        """One turn of the keeper and the worker at merging, in every partition."""
+        for part in self.store.partitions:
+            now, section = part.merge_turn(NOTHING_MS)
+            if section is not None:
+                self.worker(worker).merge_sparse(part.number, section, now)
 
     def scrub(self) -> Findings:
         """One look of the scrubber at all files, whole."""

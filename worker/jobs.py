@@ -15,6 +15,7 @@ from rq.job import Job
 
 from sitemap_store.errors import SitemapdError, Unavailable
 from sitemap_store.model.wire import PUBLISH_INDEX, PUSH_EVENTS, REWRITE_SHARDS
+from sitemap_store.redis.wake import MERGE_SHARDS
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,9 @@ class Rewriter(Protocol):
 
     def rewrite_index(self, partition: int, number: int) -> None:
         """Rewrite one index file."""
+
+    def merge_sparse(self, partition: int, section: str, now: int) -> bool:
+        """Merge two sparse shards of a section."""
 
     def push(self, items: Sequence[Any], source: str | None) -> None:
         """Check wire events and append them; what is refused is counted and kept."""
@@ -45,6 +49,11 @@ def publish_index(sites: Sites, site: str, partition: int, number: int) -> None:
     sites[site].rewrite_index(partition, number)
 
 
+def merge_shards(sites: Sites, site: str, partition: int, section: str, now: int) -> None:
+    """Merge two sparse shards of a section. Running it twice merges two more, and late is harmless."""
+    sites[site].merge_sparse(partition, section, now)
+
+
 def push_events(sites: Sites, site: str, events: Sequence[Any], source: str | None = None) -> None:
     """Take in events that an app enqueued. Running it twice is harmless, as pushing twice is."""
     if not isinstance(events, list):
@@ -53,7 +62,12 @@ def push_events(sites: Sites, site: str, events: Sequence[Any], source: str | No
 
 
 ALLOWED: Mapping[str, Callable[..., None]] = MappingProxyType(
-    {REWRITE_SHARDS: rewrite_shards, PUBLISH_INDEX: publish_index, PUSH_EVENTS: push_events}
+    {
+        REWRITE_SHARDS: rewrite_shards,
+        PUBLISH_INDEX: publish_index,
+        MERGE_SHARDS: merge_shards,
+        PUSH_EVENTS: push_events,
+    }
 )
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from sitemap_store.errors import Unavailable
 from sitemap_store.redis.state import Partition
 from sitemap_store.redis.wake import Waker
+from worker.merge import NOTHING_MS
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ ENOUGH = 4
 ENOUGH_S = 1.0
 """How long what is due may wait while that many jobs do: it then shares fewer and longer ones."""
 BEAT_S = 1.0
+MERGE_S = 5.0
+"""How often the keeper looks for a section with sparse shards; two of them are then merged."""
 
 
 class Beat(NamedTuple):
@@ -49,6 +52,7 @@ class Keeper:
         self._waker = waker
         self._beat = beat
         self._next_beat = 0.0
+        self._next_merge = 0.0
         self._kept = float("-inf")
         self._away = False
 
@@ -77,6 +81,9 @@ class Keeper:
         if jobs < ENOUGH or now - self._kept >= ENOUGH_S:
             self._kept = now
             pause = self._keep(LOST_BUSY_MS if jobs else LOST_IDLE_MS)
+        if jobs < ENOUGH and now >= self._next_merge:
+            self._next_merge = now + MERGE_S
+            self._merge()
         if now >= self._next_beat:
             self._next_beat = now + BEAT_S
             names = self._beat.alive()
@@ -96,6 +103,13 @@ class Keeper:
             if wait is not None and not wake.members:
                 pause = min(pause, max(FASTEST_S, wait / 1000))
         return BUSY_S if found >= BUSY else pause
+
+    def _merge(self) -> None:
+        for partition in self._partitions:
+            if partition.site.compact_below:
+                now, section = partition.merge_turn(NOTHING_MS)
+                if section is not None:
+                    self._waker.merge(partition.site.name, partition.number, section, now)
 
     def release(self, workers: Sequence[str]) -> None:
         """Free what dead workers held and enqueue it. Raises Unavailable."""

@@ -34,6 +34,7 @@ from sitemap_store.redis.state import Partition
 from sitemap_store.shards.compression import gzip_bytes
 from sitemap_store.shards.fold import fold_elements
 from worker.index import IndexPublisher
+from worker.merge import merge_sparse
 from worker.shard import blame, render_shard
 from worker.site import Output, WorkerSite, no_fault
 from worker.work import Work, tell
@@ -105,6 +106,10 @@ class SitePublisher:
         wake = self.publish_index(partition, number)
         if wake and wake.members:
             self._wake(wake)
+
+    def merge_sparse(self, partition: int, section: str, now: int) -> bool:
+        """Merge two sparse shards of a section, if two go together (`worker.merge`)."""
+        return merge_sparse(self._at, self.partitions[partition], section, now)
 
     def rewrite_shard(self, partition: int, shard: int) -> Wake | None:
         """Fold, render and publish one shard.

@@ -78,7 +78,7 @@ class Session:
         self._counted = self._asked = float("-inf")
         self._changed = True
         self._state_id: str | None = None
-        self._selection = Selection(source.include, source.left_out)
+        self._selection = Selection(source.include, source.left_out, source.generator)
         why = standing.limited or self._root.why_polling(source.polling)
         self._table = None if why else self._watch_table()
         if self._table is None:

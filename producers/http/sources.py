@@ -88,7 +88,7 @@ def _take(desired: Desired, batch: Batch, site: Site, source: str, now: int) -> 
         try:
             events.append(check(_wanted(item, source), site, now, source=source).event)
         except Refused as refused:
-            refusals.append((line, refused))
+            refusals.append((line, refused.kept()))
             desired.keep(refused.loc)
     desired.want(events)
     return refusals

@@ -34,6 +34,8 @@ class Site:
     min_interval: float = 1.0
     """Seconds between two rewrites of one shard, at the least."""
     partitions: int = 1
+    compact_below: float = 0.25
+    """Where entries take less than this share of a section's shards, sparse ones are merged; 0: nowhere."""
     assume_timezone: str | None = None
 
     def style(self, section: str) -> Style:

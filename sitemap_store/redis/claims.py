@@ -98,6 +98,15 @@ class IndexClaim(NamedTuple):
     """Shard id → its line, in no order; `listed` reads one."""
 
 
+class Mergee(NamedTuple):
+    """A shard that is leased to be merged, as it stood then."""
+
+    id: int
+    version: int
+    lease: str
+    snapshot: bytes
+
+
 class Member(NamedTuple):
     """What the state knows of a shard or an index file, for comparing it with the output."""
 

@@ -44,8 +44,9 @@ KEYS: Final = (
         "etag, petag (of what was published), config (number of the settings it was published with), "
         "urls, dead, bytes, seats, lm (lastmod, ms), rest (when its rewrites so far end, at one an interval, "
         "ms), file, old (names to unlink), sources, urgent, fails (times that it could not be rendered), "
-        "after (the shard that a split moved entries to), listed (generation of the index that names it)",
-        "append, commit, published, postpone, want",
+        "after (the shard that has entries of this one's file, and its generation with them), "
+        "listed (generation of the index that names it)",
+        "append, commit, published, postpone, want, merge",
         "23 fields",
     ),
     Key("snap:<id>", "string", "the shard's snapshot", "commit, restore", "one shard"),
@@ -60,9 +61,9 @@ KEYS: Final = (
     Key(
         "sec:<section>",
         "hash",
-        "urls, shards, bytes, published (ms)",
-        "append, commit, published",
-        "4 fields",
+        "urls, shards, bytes, published (ms), merge (when the keeper may merge shards of it again, ms)",
+        "append, commit, published, merge, merge_turn",
+        "5 fields",
     ),
     Key("open", "hash", "section → its open shard", "append, commit, restore", "one a section"),
     Key(

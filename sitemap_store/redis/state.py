@@ -16,7 +16,17 @@ from sitemap_store.model.described import describe
 from sitemap_store.model.entries import digest
 from sitemap_store.model.events import count_events
 from sitemap_store.model.site import Site, index_file
-from sitemap_store.redis.claims import Claim, Commit, Committed, IndexClaim, Member, Published, Restored, Wake
+from sitemap_store.redis.claims import (
+    Claim,
+    Commit,
+    Committed,
+    IndexClaim,
+    Member,
+    Mergee,
+    Published,
+    Restored,
+    Wake,
+)
 from sitemap_store.redis.connection import translated
 from sitemap_store.redis.keys import prefix
 from sitemap_store.redis.prepare import Packed
@@ -168,6 +178,54 @@ class Partition:
             self._interval,
             self.site.index_size,
         )
+
+    def merge_turn(self, pause_ms: int) -> tuple[int, str | None]:
+        """Now, and the sparsest section, if one is sparser than it may be and has waited for its time.
+
+        Its next time comes in `pause_ms`, which is the longest that anybody lets it wait.
+        """
+        answer = self._run("merge_turn", self.site.shard_size, self.site.compact_below, pause_ms)
+        return int(answer[0]), answer[1].decode() if len(answer) > 1 else None
+
+    def claim_merge(self, shards: Sequence[int], worker: str) -> list[Mergee] | None:
+        """Lease shards that are to become one; None, with none leased, when one of them is in use."""
+        reply = self._run("merge_claim", worker, LEASE_MS, self.config, *shards)
+        self.outdated = reply[0] == b"outdated"
+        if reply[0] != b"work":
+            return None
+        each = zip(*(reply[2 + field :: 4] for field in range(4)), strict=True)
+        return [
+            Mergee(int(shard), int(version), lease.decode(), data) for shard, version, lease, data in each
+        ]
+
+    def commit_merge(
+        self,
+        shards: Sequence[Mergee],
+        merged: Snapshot,
+        *,
+        moved: Iterable[str],
+        size: int,
+        etag: str,
+        worker: str,
+    ) -> bool:
+        """Make leased shards one, and end the leases; `moved` are the locs that come to the last of them.
+
+        `size` and `etag` are its file's. False, with nothing written, when a lease or a version was lost.
+        """
+        answer = self._run(
+            "merge",
+            worker,
+            encode(merged),
+            len(merged.entries),
+            len(merged.tombstones),
+            size,
+            etag,
+            _sources(merged),
+            min((grave.until for grave in merged.tombstones.values()), default=0),
+            b"".join(map(digest, moved)),
+            *(value for each in shards for value in (each.id, each.version, each.lease)),
+        )
+        return bool(answer == b"ok")
 
     def is_listed(self, shard: int) -> bool:
         """Whether a shard's file is at the output and named by an index file there."""

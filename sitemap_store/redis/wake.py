@@ -17,6 +17,8 @@ from sitemap_store.model.wire import PUBLISH_INDEX, QUEUE, REWRITE_SHARDS
 from sitemap_store.redis.claims import Wake
 from sitemap_store.redis.connection import translated
 
+MERGE_SHARDS = "worker.jobs.merge_shards"
+"""The dotted name of the job that merges two shards: only the keeper enqueues it."""
 JOB_TIMEOUT_S = 120
 FAILURE_TTL_S = 24 * 3600
 SHARDS_PER_JOB = 32
@@ -49,6 +51,11 @@ class Waker:
                 self._enqueue(jobs, at_front=False)
                 self._enqueue(indexes, at_front=True)
         return len(jobs) + len(indexes)
+
+    def merge(self, site: str, partition: int, section: str, now: int) -> None:
+        """Enqueue a job that merges two sparse shards of a section, by what was old at `now` (epoch ms)."""
+        with translated("the queue's Redis"):
+            self._enqueue([(MERGE_SHARDS, [site, partition, section, now])], at_front=False)
 
     def waiting(self) -> int:
         """How many jobs wait in the queue."""

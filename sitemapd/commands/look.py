@@ -122,6 +122,7 @@ def rejected(context: Context, limit: int, as_json: bool) -> None:
     """List the last refused events and why, newest first."""
     rows = context.parts.store(context.site_name).rejected(limit)
     for row in rows:
+        del row["id"]
         moment = datetime.fromtimestamp(int(row["time"]) / 1000, UTC)
         row["time"] = moment.isoformat(timespec="seconds").replace("+00:00", "Z")
     if as_json:

@@ -179,7 +179,7 @@ def _take(desired: Desired, items: list[Any], site: Site, source: str, now: int)
                 raise Refused(loc=event.loc, rule="op", detail=detail)
             events.append(event if event.source == source else event._replace(source=source))
         except Refused as refused:
-            refusals.append((place, refused))
+            refusals.append((place, refused.kept()))
             desired.keep(refused.loc)
     desired.want(events)
     return refusals

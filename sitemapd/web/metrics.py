@@ -150,6 +150,7 @@ def _of_state(views: list[View]) -> Iterator[Metric]:
         ("urls", "URLs that are listed.", "urls"),
         ("shards", "Shards.", "shards"),
         ("shard_bytes", "Bytes of the shards' files, before gzip.", "bytes"),
+        ("shard_fill_ratio", "Share of the shards' seats that entries take.", "fill"),
     ):
         yield _gauge(
             name,
@@ -159,6 +160,7 @@ def _of_state(views: list[View]) -> Iterator[Metric]:
                 (view.name, section): row[field]
                 for view in views
                 for section, row in view.report["sections"].items()
+                if row[field] is not None
             },
         )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,16 +21,21 @@ from hypothesis.stateful import (
 )
 
 from sitemap_store.model.events import Event
+from sitemap_store.model.protocol import STRICT
+from sitemap_store.redis.merge import mergeable
+from sitemapd.restore import restore_tree
 from tests.examples import examples
-from tests.published import listed, picture, published, shard_files, valid_now
+from tests.published import listed, picture, published, shard_files, urls_of, valid_now
 from tests.redis_server import RedisServer
 from tests.world import BASE, Crash, World, make_site
+from worker.site import no_fault
 
 PATHS = [f"blog/{n}" for n in range(6)] + [f"p{n}?a=1&b={n}" for n in range(8)] + ["it's"]
 POINTS = [
     *("claimed", "committed", "renamed", "published"),
     *("index_claimed", "index_renamed", "index_published"),
 ]
+MERGE_POINTS = ["merge_claimed", "merge_committed"]
 DAY = 24 * 3600 * 1000
 
 
@@ -94,12 +101,27 @@ class Machine(RuleBasedStateMachine):
         self.model = Model()
         self.lastmods: dict[str, str] = {}
         self.bodies: dict[str, bytes] = {}
+        self.listed: set[str] = set()
+        """URLs that were listed, and that nothing was said of which could take them away."""
 
-    @initialize(partitions=st.sampled_from([1, 1, 3]), gzip=st.booleans(), index_size=st.sampled_from([2, 9]))
-    def begin(self, partitions: int, gzip: bool, index_size: int) -> None:
+    @initialize(
+        partitions=st.sampled_from([1, 1, 3]),
+        gzip=st.booleans(),
+        index_size=st.sampled_from([2, 9]),
+        urls_per_file=st.sampled_from([2, 4, 50_000]),
+        shard_size=st.sampled_from([1, 3]),
+    )
+    def begin(
+        self, partitions: int, gzip: bool, index_size: int, urls_per_file: int, shard_size: int
+    ) -> None:
         self.client.flushall()
         site = make_site(
-            sections={"blog": "/blog/**"}, partitions=partitions, gzip=gzip, index_size=index_size
+            sections={"blog": "/blog/**"},
+            shard_size=shard_size,
+            partitions=partitions,
+            gzip=gzip,
+            index_size=index_size,
+            limits=dataclasses.replace(STRICT, urls_per_file=urls_per_file),
         )
         self.world = World(self.client, site, self.folder)
 
@@ -131,6 +153,8 @@ class Machine(RuleBasedStateMachine):
             else Event(op, BASE + path, at=at, source=source, urgent=urgent)
             for path in paths
         ]
+        if op == "delete":
+            self.listed -= {event.loc for event in events}
         for event in events * (2 if twice else 1):
             self.model.apply(event, self.world.now)
         for wake in self.world.store.append(events * (2 if twice else 1)):
@@ -173,6 +197,74 @@ class Machine(RuleBasedStateMachine):
         self.world.fault = fault
         self.world.run(self.world.worker("A"), *job)
         self.world.fault = lambda point: None
+
+    @rule(
+        picks=st.lists(st.integers(0, 1000), min_size=2, max_size=4),
+        worker=st.sampled_from("ABC"),
+        point=st.sampled_from([None, None, *MERGE_POINTS]),
+        what=st.sampled_from(["dies", "stands still", "events come"]),
+        settled=st.booleans(),
+    )
+    def merge(self, picks: list[int], worker: str, point: str | None, what: str, settled: bool) -> None:
+        """Any shards, in any state or all that may be; the worker may die in it, or stand still for long."""
+        if settled:
+            self.world.settle()
+
+        def fault(at: str) -> None:
+            if at == point and what == "dies":
+                raise Crash(at)
+            if at == point and what == "events come":
+                gone, *stay = PATHS[picks[0] % len(PATHS) :] + PATHS[: picks[1] % len(PATHS)]
+                self.listed.discard(BASE + gone)
+                events = [Event("update", BASE + path, priority="0.9") for path in stay]
+                for event in (*events, Event("delete", BASE + gone)):
+                    self.model.apply(event, self.world.now)
+                    for wake in self.world.store.append([event]):
+                        self.world.enqueue(wake)
+            if at == point and what == "stands still":
+                self.world.now += 61_000
+                self.world.fault = no_fault
+                self.world.keep()
+                for job in list(self.world.jobs):
+                    self.world.run(self.world.worker("B"), *job)
+
+        part = self.world.store.partitions[picks[0] % self.world.site.partitions]
+        names: Any = self.client.zrange(f"{part.prefix}:shards", 0, -1)
+        ids = sorted(map(int, names))
+        some = list(dict.fromkeys(ids[pick % len(ids)] for pick in picks if ids))
+        if settled:
+            some = [each.id for each in mergeable(part, "pages")]
+        self.world.fault = fault
+        if len(some) > 1:
+            with suppress(Crash):
+                self.world.merge(worker, part.number, *some)
+        self.world.fault = no_fault
+
+    @rule()
+    def merge_by_itself(self) -> None:
+        self.world.merge_sparse()
+
+    @rule()
+    def restore(self) -> None:
+        """Redis is lost now and taken back from the tree: each URL that was listed has one seat."""
+        tree: dict[str, set[tuple[str | None, ...]]] = {}
+        for name in listed(self.folder):
+            for loc, *values in urls_of(self.folder / name):
+                tree.setdefault(loc, set()).add(tuple(values))
+        self.client.flushall()
+        self.world.jobs.clear()
+        restore_tree(self.world.store, self.world.output)
+        self.world.adopt(f"state-{self.world.now}")
+        rows = list(self.world.store.listing())
+        assert len(rows) == len(tree), "a URL has two seats, or none"
+        self.model.rows = {}
+        self.listed &= tree.keys()
+        for row in rows:
+            assert (row.lastmod or None, row.changefreq or None, row.priority or None) in tree[row.loc]
+            self.model.rows[row.loc] = Row(True, 0, "", row.lastmod, row.changefreq, row.priority)
+        for path in shard_files(self.folder):
+            if path.name not in listed(self.folder):
+                path.unlink()  # what the scrubber does a minute later
 
     @precondition(lambda self: self.world.jobs)
     @rule(pick=st.integers(0, 1000))
@@ -218,6 +310,7 @@ class Machine(RuleBasedStateMachine):
 
     def check_settled(self) -> None:
         assert published(self.folder) == self.model.alive()
+        self.listed = set(self.model.alive())
         names = {path.name for path in shard_files(self.folder)}
         assert names == set(listed(self.folder)), "a file is left that no index names"
         entries = {entry.loc for entry in self.world.store.listing()}
@@ -237,6 +330,8 @@ class Machine(RuleBasedStateMachine):
             if name in self.lastmods:
                 assert lastmod >= self.lastmods[name], f"lastmod of {name} moved back"
         self.lastmods.update(lastmods)
+        found = {url.loc for name in lastmods for url in urls_of(self.folder / name)}
+        assert self.listed <= found, "a URL is listed nowhere"
 
     def teardown(self) -> None:
         try:

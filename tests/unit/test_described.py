@@ -45,7 +45,7 @@ def test_site_comes_back_from_its_description() -> None:
 def test_description_leaves_no_setting_out() -> None:
     """A setting that a site gets later must be described, or be told to be the workers' own."""
     described = set(json.loads(describe(SITE)))
-    own = {"name", "styles", "rules"}
+    own = {"name", "styles", "rules", "compact_below"}
     assert set(Site.__dataclass_fields__) - own <= described
     rules = {"base", "cross_submission", "strip_query", "limits"}
     assert {name for name, field in UrlRules.__dataclass_fields__.items() if field.init} == rules <= described

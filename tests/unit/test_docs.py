@@ -270,7 +270,9 @@ def test_times_are_as_documented() -> None:
 
 def test_every_crash_of_a_worker_is_documented() -> None:
     """docs/reliability.md has a row for each point at which the tests kill a worker."""
-    code = "".join((ROOT / "worker" / name).read_text("utf-8") for name in ("publish.py", "index.py"))
+    code = "".join(
+        (ROOT / "worker" / name).read_text("utf-8") for name in ("publish.py", "index.py", "merge.py")
+    )
     points = re.findall(r'\bfault\("(\w+)"\)', code)
     rows = markdown.table(markdown.doc("reliability.md"), "a worker is killed")
     first = " ".join(row[0] for row in rows)

@@ -15,7 +15,7 @@ from worker.keeper import BUSY_S, ENOUGH, ENOUGH_S, SLOWEST_S, Beat, Keeper
 class Partition:
     """Stands for a partition with one shard that is due at each look."""
 
-    site = SimpleNamespace(name="shop")
+    site = SimpleNamespace(name="shop", compact_below=0)
 
     def __init__(self) -> None:
         self.looks: list[float] = []

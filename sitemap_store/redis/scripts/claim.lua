@@ -3,7 +3,7 @@
 --       worker's settings
 -- Returns {"work", now, state id, lease number, generation, meta (flat), snapshot or false, names to unlink,
 --          log elements}, or {"idle"}, {"busy"}, {"early"}, {"outdated"} with nothing taken.
--- A shard that was split keeps its file, with all its URLs, until an index names the file of the part that moved.
+-- A shard that was split or merged keeps its file until an index names the file that has what moved.
 local WAIT_MS = 100
 local now, worker, id = clock(ARGV[1]), ARGV[2], ARGV[4]
 local shard = key('s:' .. id)
@@ -18,7 +18,7 @@ local due = redis.call('ZSCORE', key('due'), id)
 if due and tonumber(due) > now then return {'early'} end
 if outdated(ARGV[6]) then return {'outdated'} end
 if meta[5] then
-  if not is_listed(meta[5]) then
+  if not is_listed(string.match(meta[5], '^(%d+) (%d+)$')) then
     redis.call('ZADD', key('due'), now + WAIT_MS, id)
     return {'early'}
   end

@@ -69,7 +69,6 @@ if split then
   redis.call('HSET', key('s:' .. new), 'v', 1, 'urls', ARGV[first_moved + 1], 'dead', ARGV[first_moved + 2],
     'sources', ARGV[first_moved + 3], 'seats', count)
   redis.call('HINCRBY', shard, 'seats', -count)
-  redis.call('HSET', shard, 'after', new)
   urls = urls + tonumber(ARGV[first_moved + 1])
   if #rest > 0 then
     redis.call('DEL', key('log:' .. id))
@@ -85,6 +84,7 @@ if split then
     end
   end
   redis.call('HINCRBY', key('s:' .. new), 'wanted', 1)
+  keep_file_until(id, new)
   redis.call('ZADD', key('due'), now, new)
   redis.call('ZADD', key('pending'), redis.call('ZSCORE', key('pending'), id) or now, new)
   -- New URLs of the section go to the new shard from now on.

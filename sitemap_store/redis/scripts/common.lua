@@ -136,12 +136,19 @@ local function lease(member, worker, now, ms)
   return number
 end
 
--- Whether a shard is published and an index file that is at the output names its file; so is one that is gone.
-local function is_listed(id)
+-- Whether a generation of a shard is published and an index file that is at the output names its file; so is
+-- a shard that is gone.
+local function is_listed(id, generation)
   local meta = redis.call('HMGET', key('s:' .. id), 'published', 'index', 'listed')
   if not meta[1] then return true end
-  return tonumber(meta[1]) > 0
+  return tonumber(meta[1]) >= tonumber(generation)
     and tonumber(redis.call('HGET', key('i:' .. meta[2]), 'published') or 0) >= tonumber(meta[3] or 0)
+end
+
+-- A shard that gave entries to another keeps its file, with all its URLs, until an index names the other's file
+-- with those entries: as it is wanted by now, or later.
+local function keep_file_until(id, other)
+  redis.call('HSET', key('s:' .. id), 'after', other .. ' ' .. redis.call('HGET', key('s:' .. other), 'wanted'))
 end
 
 -- Whether a worker's settings are older than those that the site's files follow by now; 0 is no worker's.

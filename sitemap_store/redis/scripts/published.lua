@@ -64,7 +64,7 @@ if #keep == 0 and tonumber(redis.call('HGET', key('index_sizes'), k) or 0) > ton
   redis.call('HSET', shard, 'index', k)
   if file ~= '' then
     redis.call('HSET', key('idx:' .. k), id, table.concat({meta[7], meta[8], format('%d', lm), file}, ' '))
-    want_index(k)
+    redis.call('HSET', shard, 'listed', want_index(k))
   end
   found_again(from)
   if redis.call('HDEL', key('idx:' .. from), id) == 1 then want_index(from) end
