@@ -49,7 +49,6 @@ _KEPT: Final[tuple[str, ...]] = (
     "bytes",
     "etag",
     "petag",
-    "after",
 )
 """The fields of a shard that live on; generations and times begin anew."""
 
@@ -83,6 +82,8 @@ class _Known(NamedTuple):
     lastmod: int
     index_number: int
     listed: bool
+    published: int
+    """1 when it ever was, otherwise 0: generations begin anew."""
 
 
 def restore_backup(
@@ -116,13 +117,11 @@ def restore_backup(
             snapshot, log = _without_moved(copy, late, now)
             if key not in tree.newer and key not in tree.gone:
                 fields = {name: copy.meta[name] for name in _KEPT if name in copy.meta}
-                if moved := late.gave(copy):
-                    fields.setdefault("after", str(moved))
-                if fields.get("file") not in tree.present:
-                    fields.pop("after", None)  # there is no file that still lists what moved
+                if fields.get("file") in tree.present and (other := _gave_to(copy, late, known, tree)):
+                    fields["after"] = other
                 if key not in tree.listed:
                     fields["listed"] = "1"  # once its index file was published
-                published = min(1, int(copy.meta["published"]))
+                published = known[key].published
                 generations = {"published": str(published), "wanted": str(published + 1)}
                 restore_shard(
                     store,
@@ -220,7 +219,10 @@ def _first_pass(backup: Backup) -> tuple[dict[Key, _Known], _Late]:
         names[copy.partition, copy.id] = key
         meta = copy.meta
         listed = bool(meta.get("file"))
-        known[key] = _Known(copy.partition, copy.id, place, int(meta["lm"]), int(meta["index"]), listed)
+        published = min(1, int(meta["published"]))
+        known[key] = _Known(
+            copy.partition, copy.id, place, int(meta["lm"]), int(meta["index"]), listed, published
+        )
         if copy.late:
             late.add(copy)
     return known, late
@@ -288,6 +290,18 @@ def _take_tree(
         restore_shard(store, number, fields, at, snapshot, token)
         urls += len(snapshot.entries)
     return urls
+
+
+def _gave_to(copy: ShardCopy, late: _Late, known: Mapping[Key, _Known], tree: _Tree) -> str | None:
+    """The shard that has what this one gave away, and its first generation whose file shows that.
+
+    This one's file, which still lists it, stays until an index names that generation (`claim.lua`).
+    """
+    other = late.gave(copy) or int(copy.meta.get("after", "0").split(" ")[0])
+    for key, shard in known.items():
+        if (shard.partition, shard.id) == (copy.partition, other):
+            return f"{other} {1 if key in tree.newer else shard.published + 1}"
+    return None
 
 
 def _without_moved(copy: ShardCopy, late: _Late, now: int) -> tuple[Snapshot, list[bytes]]:
