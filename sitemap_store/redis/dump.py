@@ -8,8 +8,8 @@
 3. A shard that turns out to be empty or gone may have given its URLs to one that was copied before it: all
    that changed meanwhile are copied again. The last copy of a shard counts.
 4. A shard that a worker has in hand, with events in its log, is copied again a moment later: from its copy
-   nobody could tell which of those events the file holds that the worker is about to publish. One that does not
-   come to rest within `REST_S` stays `in_hand`.
+   nobody could tell which of those events the file holds that the worker is about to publish. One that does
+   not come to rest within `REST_S` stays `in_hand`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def held_events(partition: Partition) -> Iterator[list[bytes]]:
 
 
 def webhook_keys(store: Store) -> Iterator[tuple[str, list[bytes]]]:
-    """What the keys of webhooks stand for (`producers.http.webhooks`): name of a hash, fields and values in turn."""
+    """The keys of webhooks (`producers.http.webhooks`): name of a hash, and fields and values in turn."""
     prefix = store.partitions[0].prefix
     with translated():
         names = [

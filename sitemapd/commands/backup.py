@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 def backup(context: Context, file: str, as_json: bool) -> None:
     """Write a site's whole state to FILE, or to standard output for -, while the services run.
 
-    What was accepted before the call is in it. A file is there whole or not at all, and nobody else may read it.
+    What was accepted before the call is in it. A file is there whole or not at all, for its owner alone.
     """
     from sitemapd.backup import back_up, written
     from sitemapd.embedded import redis_running
 
     parts, name, path = context.parts, context.site_name, _path(file)
-    store = parts.store(name)
     if path is None and sys.stdout.isatty():
         raise click.UsageError("Standard output is a terminal: name a file, or give it a pipe.")
     with ExitStack() as stack:
@@ -50,12 +49,13 @@ def backup(context: Context, file: str, as_json: bool) -> None:
             bar.update(done - bar.pos)
 
         target = sys.stdout.buffer if path is None else stack.enter_context(written(path))
+        store = parts.store(name)
         found = back_up(store, target, store.now(), alive)
     line = json.dumps(found._asdict())
     if not as_json:
         line = (
-            f"Backed up {found.urls:,} URLs in {found.shards:,} shards and {found.events:,} events that are not "
-            f"folded yet: {found.bytes:,} bytes."
+            f"Backed up {found.urls:,} URLs in {found.shards:,} shards and {found.events:,} events that are "
+            f"not folded yet: {found.bytes:,} bytes."
         )
     click.echo(line, err=path is None)
 
@@ -68,8 +68,9 @@ def backup(context: Context, file: str, as_json: bool) -> None:
 def restore(context: Context, file: str | None, discard: bool, as_json: bool) -> None:
     """Take a backup, or the published tree, back into an empty Redis, with every URL in the shard it was in.
 
-    FILE is what `sitemapd backup` wrote, or - for standard input; what the published tree has newer is taken from
-    the tree. Events that were pushed meanwhile are kept and applied after it. Workers that run go on by themselves.
+    FILE is what `sitemapd backup` wrote, or - for standard input; what the published tree has newer is taken
+    from the tree. Events that were pushed meanwhile are kept and applied after it. Workers that run go on by
+    themselves.
     """
     from sitemapd.backup import opened
     from sitemapd.embedded import redis_running
@@ -106,8 +107,8 @@ def _restore_backup(parts: Parts, name: str, backup: Backup, alive: Callable[[],
     store, folder = parts.store(name), parts.folder(name)
     if any(partition.state_id() is not None for partition in store.partitions):
         raise SitemapdError(
-            f"Redis holds a state of site {name}, and a backup is restored into an empty one: point redis_url at "
-            "another Redis, or remove that state (docs/redis-keys.md says how)"
+            f"Redis holds a state of site {name}, and a backup is restored into an empty one: point "
+            "redis_url at another Redis, or remove that state (docs/redis-keys.md says how)"
         )
     folder.prepare()
     found = restore_backup(store, folder, backup, store.now(), alive=alive)
@@ -118,7 +119,7 @@ def _restore_backup(parts: Parts, name: str, backup: Backup, alive: Callable[[],
     text = f"Restored {found.urls:,} URLs in {found.shards:,} shards from {backup.name}."
     if found.newer or found.gone:
         text += (
-            f" {folder.path} is newer: {found.newer:,} shards with {found.newer_urls:,} URLs were taken from there"
+            f" {folder.path} is newer: {found.newer:,} shards with {found.newer_urls:,} URLs come from it"
             + (f", and {found.gone:,} are gone." if found.gone else ".")
         )
     if found.events:
