@@ -24,7 +24,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, NamedTuple, cast
 
@@ -183,8 +183,8 @@ class Backup:
             for what, (theirs, ours) in versions.items():
                 if theirs != ours:
                     raise BadBackup(
-                        f"{self.name} has {what} version {theirs}, and this sitemapd reads {ours}: "
-                        "restore it with the sitemapd that wrote it, or a newer one"
+                        f"{self.name} has {what} version {theirs}, and this sitemapd reads {ours}: restore "
+                        "it with the sitemapd that wrote it, or a newer one"
                     )
             digest, tail = hashlib.blake2b(line), b""
             while chunk := content.read(_CHUNK):
@@ -223,16 +223,16 @@ def opened(path: Path | None, stdin: BinaryIO) -> Iterator[Backup]:
     Raises BadBackup, and Unavailable when it can't be read.
     """
     name = "standard input" if path is None else str(path)
-    with ExitStack() as stack:
-        try:
-            file: Any
-            if path is None:
-                file = stack.enter_context(tempfile.TemporaryFile(prefix="sitemapd-"))
-                shutil.copyfileobj(stdin, file)
-            else:
-                file = stack.enter_context(path.open("rb"))
-        except OSError as error:
-            raise Unavailable(what=name, detail=f"can't be read ({error.strerror})") from error
+    try:
+        file: BinaryIO
+        if path is None:
+            file = cast("BinaryIO", tempfile.TemporaryFile(prefix="sitemapd-"))  # noqa: SIM115
+            shutil.copyfileobj(stdin, file)
+        else:
+            file = path.open("rb")
+    except OSError as error:
+        raise Unavailable(what=name, detail=f"can't be read ({error.strerror})") from error
+    with file:
         yield Backup(file, name)
 
 

@@ -11,10 +11,11 @@ taken from the tree, and what only the backup knows from the backup. Rules:
    lastmod than the backup's beginning and than this shard's: it was emptied, merged or retired since.
 3. Both keep the backup's tombstones, except of URLs that the tree lists.
 4. Events in the log of such a shard are in what was published since: a worker takes the whole log. Except
-   where the shard was in hand when it was copied, or its log was too long for one rewrite: those are appended
-   again, unless they are older than the tree's latest lastmod by `SETTLED_MS`.
-5. Every other shard is as in the backup, with its log. One whose file is not as it should be is put right by
-   the workers, for every file is compared with the state at the end.
+   where the shard was in hand when it was copied, or its log was too long for one rewrite: those are
+   appended again, unless they are older than the tree's latest lastmod by `SETTLED_MS`.
+5. Every other shard is as in the backup, with its log, but for URLs that a newer one lists: a split or merge
+   moved them. The workers put right what its file says otherwise: every file is compared with the state at
+   the end.
 6. A file of the tree that can't be read is as if it were not newer, and is named.
 """
 
@@ -32,14 +33,15 @@ from sitemap_store.redis.dump import ShardCopy
 from sitemap_store.redis.state import LOG_BYTES
 from sitemap_store.redis.store import Store
 from sitemap_store.shards.fold import fold_elements
-from sitemap_store.shards.snapshot import Snapshot
+from sitemap_store.shards.snapshot import Snapshot, decode
 from sitemapd.backup import Backup
-from sitemapd.copies import CopiedEntries, Key, Known, Late, first_pass, key_of, without_moved
+from sitemapd.known_entries import KnownEntries
+from sitemapd.moved import LateShards, without_moved
 from sitemapd.restore import TreeShard, begin_restore, listed_shards, read_shard, restore_shard, tree_fields
 from worker.publish import TOGETHER
 
 SETTLED_MS: Final = 3_600_000
-"""An event that is older than the tree's latest lastmod by that much counts as published, or undone since."""
+"""An event that is older than the tree's latest lastmod by that much is in the tree, or was undone since."""
 _KEPT: Final[tuple[str, ...]] = (
     "section",
     "number",
@@ -52,6 +54,12 @@ _KEPT: Final[tuple[str, ...]] = (
     "petag",
 )
 """The fields of a shard that live on; generations and times begin anew."""
+
+RENDERED: Final = 2
+"""A generation that every restored shard reaches by being rendered: all are compared with the output."""
+
+Key = tuple[str, int]
+"""A shard's section and number: its name for good."""
 
 
 class Recovered(NamedTuple):
@@ -70,6 +78,18 @@ class Recovered(NamedTuple):
     """Files of the tree that are newer and can't be read."""
 
 
+class _Known(NamedTuple):
+    """What the first pass over a backup learns of a shard."""
+
+    partition: int
+    id: int
+    place: int
+    """Of its last record among the shards' records."""
+    lastmod: int
+    index_number: int
+    listed: bool
+
+
 def restore_backup(
     store: Store,
     folder: Folder,
@@ -80,33 +100,37 @@ def restore_backup(
 ) -> Recovered:
     """Take a backup into the empty state of a site, and what the published tree has newer.
 
-    Events that wait in the state are held back (`Store.replay_held`), and some of the backup's with them.
-    May be repeated after a crash. `alive` is called before each shard. Raises SitemapdError, before anything
-    is written, for a backup of another site or a tree that is not this site's; and when another restore has
-    begun.
+    Events that wait in the state are held back (`Store.replay_held`), and some of the backup's with them. May
+    be repeated after a crash. `alive` is called before each shard. Raises SitemapdError, before anything is
+    written, for a backup of another site or a tree that is not this site's; and when another restore began.
     """
     site = store.site
     _check(site, backup)
-    known, late = first_pass(backup)
+    known, late = _first_pass(backup)
     tree = _Tree(store, folder, known, backup.head["taken"])
     token = begin_restore(store)
     urls = events = 0
     held: dict[int, list[bytes]] = {}
     kept: dict[Key, tuple[ShardCopy, Snapshot]] = {}
-    with CopiedEntries() as entries:
+    with KnownEntries() as entries:
         for place, copy in enumerate(backup.shards()):
-            key = key_of(copy)
+            key = _key(copy)
             if key is None or known[key].place != place:
                 continue
             alive()
-            snapshot, log = without_moved(copy, late, now)
-            if key not in tree.newer and key not in tree.gone:
+            as_copied = key not in tree.newer and key not in tree.gone
+            moved = late.elsewhere(copy, tree.seen if as_copied else ())
+            snapshot, log = without_moved(copy, moved, now)
+            if as_copied:
+                if moved:
+                    entries.add(entry for loc, entry in decode(copy.snapshot).entries.items() if loc in moved)
                 fields = {name: copy.meta[name] for name in _KEPT if name in copy.meta}
-                if fields.get("file") in tree.present and (other := _gave_to(copy, late, known, tree)):
-                    fields["after"] = other
+                after = late.gave(copy) or copy.meta.get("after", "").partition(" ")[0]
+                if after and fields.get("file") in tree.present:  # which still lists what moved
+                    fields["after"] = f"{after} {RENDERED}"
                 if key not in tree.listed:
                     fields["listed"] = "1"  # once its index file was published
-                published = known[key].published
+                published = min(1, int(copy.meta["published"]))
                 generations = {"published": str(published), "wanted": str(published + 1)}
                 restore_shard(
                     store,
@@ -159,10 +183,34 @@ def _check(site: Site, backup: Backup) -> None:
         )
 
 
-class _Tree:
-    """What of the published tree is newer than a backup. Raises SitemapdError for another site's."""
+def _key(copy: ShardCopy) -> Key | None:
+    return (copy.meta["section"], int(copy.meta["number"])) if copy.meta else None
 
-    def __init__(self, store: Store, folder: Folder, known: Mapping[Key, Known], taken: int) -> None:
+
+def _first_pass(backup: Backup) -> tuple[dict[Key, _Known], LateShards]:
+    """Where the last record of each shard is, and which URLs moved meanwhile."""
+    names: dict[tuple[int, int], Key] = {}
+    known: dict[Key, _Known] = {}
+    late = LateShards()
+    for place, copy in enumerate(backup.shards()):
+        key = _key(copy)
+        if key is None:
+            if before := names.pop((copy.partition, copy.id), None):
+                known.pop(before, None)
+            continue
+        names[copy.partition, copy.id] = key
+        meta = copy.meta
+        listed = bool(meta.get("file"))
+        known[key] = _Known(copy.partition, copy.id, place, int(meta["lm"]), int(meta["index"]), listed)
+        if copy.late:
+            late.add(copy)
+    return known, late
+
+
+class _Tree:
+    """What of the published tree is newer than a backup. Raises SitemapdError for a tree of another site."""
+
+    def __init__(self, store: Store, folder: Folder, known: Mapping[Key, _Known], taken: int) -> None:
         tree = {(shard.section, shard.number): shard for shard in listed_shards(store, folder)}
         self.latest = max((shard.lastmod for shard in tree.values()), default=0)
         self.listed = tree.keys()
@@ -196,7 +244,7 @@ def _take_tree(
     folder: Folder,
     tree: _Tree,
     kept: Mapping[Key, tuple[ShardCopy, Snapshot]],
-    entries: CopiedEntries,
+    entries: KnownEntries,
     token: str,
     alive: Callable[[], None],
 ) -> int:
@@ -223,18 +271,6 @@ def _take_tree(
     return urls
 
 
-def _gave_to(copy: ShardCopy, late: Late, known: Mapping[Key, Known], tree: _Tree) -> str | None:
-    """The shard that has what this one gave away, and its first generation whose file shows that.
-
-    This one's file, which still lists it, stays until an index names that generation (`claim.lua`).
-    """
-    other = late.gave(copy) or int(copy.meta.get("after", "0").split(" ")[0])
-    for key, shard in known.items():
-        if (shard.partition, shard.id) == (copy.partition, other):
-            return f"{other} {1 if key in tree.newer else shard.published + 1}"
-    return None
-
-
 def _uncertain(copy: ShardCopy, site: Site) -> bool:
     """Whether what is published of the shard since may hold a part of its log alone."""
     together = max(1, TOGETHER // site.shard_size)
@@ -245,7 +281,7 @@ def _finish(
     store: Store,
     backup: Backup,
     held: Mapping[int, Sequence[bytes]],
-    known: Mapping[Key, Known],
+    known: Mapping[Key, _Known],
     tree: _Tree,
 ) -> None:
     """Take what a backup holds beside the shards, and have every file compared with the state."""

@@ -96,7 +96,7 @@ def held_events(partition: Partition) -> Iterator[list[bytes]]:
 
 
 def webhook_keys(store: Store) -> Iterator[tuple[str, list[bytes]]]:
-    """The keys of webhooks (`producers.http.webhooks`): name of a hash, and fields and values in turn."""
+    """The keys of webhooks (`producers.http.webhooks`): the name of a hash, its fields and values in turn."""
     prefix = store.partitions[0].prefix
     with translated():
         names = [

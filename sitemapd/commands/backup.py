@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def backup(context: Context, file: str, as_json: bool) -> None:
     """Write a site's whole state to FILE, or to standard output for -, while the services run.
 
-    What was accepted before the call is in it. A file is there whole or not at all, for its owner alone.
+    What was accepted before the call is in it. A file is there whole or not at all, and
+    nobody else may read it.
     """
     from sitemapd.backup import back_up, written
     from sitemapd.embedded import redis_running
@@ -54,8 +55,8 @@ def backup(context: Context, file: str, as_json: bool) -> None:
     line = json.dumps(found._asdict())
     if not as_json:
         line = (
-            f"Backed up {found.urls:,} URLs in {found.shards:,} shards and {found.events:,} events that are "
-            f"not folded yet: {found.bytes:,} bytes."
+            f"Backed up {found.urls:,} URLs in {found.shards:,} shards and {found.events:,} events that "
+            f"are not folded yet: {found.bytes:,} bytes."
         )
     click.echo(line, err=path is None)
 
@@ -68,9 +69,9 @@ def backup(context: Context, file: str, as_json: bool) -> None:
 def restore(context: Context, file: str | None, discard: bool, as_json: bool) -> None:
     """Take a backup, or the published tree, back into an empty Redis, with every URL in the shard it was in.
 
-    FILE is what `sitemapd backup` wrote, or - for standard input; what the published tree has newer is taken
-    from the tree. Events that were pushed meanwhile are kept and applied after it. Workers that run go on by
-    themselves.
+    FILE is what `sitemapd backup` wrote, or - for standard input; what the published tree has newer is
+    taken from the tree. Events that were pushed meanwhile are kept and applied after it. Workers that run
+    go on by themselves.
     """
     from sitemapd.backup import opened
     from sitemapd.embedded import redis_running
@@ -119,8 +120,8 @@ def _restore_backup(parts: Parts, name: str, backup: Backup, alive: Callable[[],
     text = f"Restored {found.urls:,} URLs in {found.shards:,} shards from {backup.name}."
     if found.newer or found.gone:
         text += (
-            f" {folder.path} is newer: {found.newer:,} shards with {found.newer_urls:,} URLs come from it"
-            + (f", and {found.gone:,} are gone." if found.gone else ".")
+            f" {folder.path} is newer: {found.newer:,} shards with {found.newer_urls:,} URLs were "
+            "taken from there" + (f", and {found.gone:,} are gone." if found.gone else ".")
         )
     if found.events:
         text += f" {found.events:,} events that were not folded yet are applied."

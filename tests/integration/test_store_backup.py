@@ -25,6 +25,7 @@ from sitemapd.backup import Backup, BadBackup, back_up
 from sitemapd.recovery import Recovered, restore_backup
 from tests.integration.store_world import (
     DAY,
+    POINTS,
     add,
     changed,
     consistent,
@@ -627,3 +628,47 @@ def replaced(world: World, tree: dict[str, bytes]) -> None:
         path.unlink()
     for name, content in tree.items():
         (world.folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize("point", [*POINTS, "never"])
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("move", ["split", "merge"])
+def test_a_move_since_the_backup_that_is_half_published_leaves_one_seat(
+    make_world: MakeWorld, move: str, nth: int, point: str
+) -> None:
+    """Redis is lost while the old file and the new one list the same URLs."""
+    if move == "split":
+        world = split_world(make_world)
+    else:
+        world = make_world(make_site(shard_size=6))
+        push(world, *(add(f"p{n}", source="a") for n in range(8)))
+        world.settle()
+        push(world, *(delete(f"p{n}") for n in range(8) if n not in (0, 5, 6, 7)))
+        world.settle()
+    data, listed_before = taken(world), {entry.loc for entry in world.store.listing()}
+    world.now += 5000
+    if move == "merge":
+        push(world, *(add(f"q{n}") for n in range(12)))
+        world.settle()
+
+    def doing(world: World) -> None:
+        if move == "split":
+            push(world, add("r"))
+        else:
+            assert world.merge("w1", 0, 1, 2)
+            world.keep()
+        work(world)
+        world.now += 1100
+        world.keep()
+        work(world)
+
+    died = work_until_crash(world, point, nth, doing)
+    assert died or point == "never" or nth == 2
+    restored(world, data)
+    rows = [entry.loc for entry in world.store.listing()]
+    world.settle()
+    assert listed_before <= published(world.folder).keys()
+    assert len(rows) == len(set(rows)), "a URL has two seats"
+    assert len(published(world.folder)) == sum(len(files(world)[name]) for name in listed(world.folder))
+    consistent(world)
+    assert {entry.source for entry in world.store.listing() if entry.loc == BASE + "p5"} == {"a"}
