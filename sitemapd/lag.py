@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from producers.database.check import connect, plan_of, shape_of
+from producers.database.check import connect, encoded_columns, shape_of
 from producers.database.dialect import Dialect
 from producers.database.install import Stray, remove_stray, strays
 from producers.database.source import DatabaseSource
+from producers.database.triggers import plan_of
 from sitemap_store.errors import BadSetting, SitemapdError
 from sitemap_store.model.site import Site
 from sitemapd.build import Parts
@@ -56,6 +57,20 @@ def standing(source: DatabaseSource, site: Site) -> dict[str, Any]:
     except SitemapdError as error:
         row["problem"] = str(error)
     return row
+
+
+def encoded_twice(parts: Parts) -> list[str]:
+    """A sentence on each column whose values seem to be percent-encoded already, and so are encoded twice."""
+    found = []
+    for site, sources in parts.databases.items():
+        for source in sources:
+            with _opened(source) as dialect:
+                for column in encoded_columns(dialect, shape_of(dialect, source, parts.sites[site])):
+                    found.append(
+                        f"many values of column {column} of {source.name} are percent-encoded already: "
+                        f"write {{{column}:encoded}} in its url"
+                    )
+    return found
 
 
 def stray_sources(parts: Parts) -> list[tuple[Stray, DatabaseSource]]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from pathspec import GitIgnoreSpec
 
 from producers.database.source import DatabaseSource
 from producers.filesystem.source import FilesystemSource
 from sitemap_store.errors import BadSetting
-from sitemapd.build import near
 from sitemapd.settings import Settings
 
 _PUBLISHED: Final = ("/sitemap.xml", "/sitemap-*.xml", "/sitemap-*.xml.gz")
@@ -28,7 +26,7 @@ def filesystem_sources(settings: Settings) -> Mapping[str, tuple[FilesystemSourc
     for name, site in settings.sites.items():
         try:
             found[name] = tuple(
-                _without_ours(_source(source, given), ours, settings.data_dir)
+                _without_ours(FilesystemSource.of(source, given), ours, settings.data_dir)
                 for source, given in site.watch.items()
             )
         except BadSetting as error:
@@ -49,45 +47,12 @@ def database_sources(settings: Settings) -> Mapping[str, tuple[DatabaseSource, .
                     detail="has the name of a watched directory.",
                     hint="Give each source a name of its own.",
                 )
-            found[name] = tuple(_database(source, given) for source, given in site.database.items())
+            found[name] = tuple(DatabaseSource.of(source, given) for source, given in site.database.items())
         except BadSetting as error:
             raise BadSetting(
                 setting=f"sites.{name}.{error.setting}", detail=error.detail, hint=error.hint
             ) from error
     return MappingProxyType(found)
-
-
-def _database(name: str, options: dict[str, Any]) -> DatabaseSource:
-    known = [field.name for field in dataclasses.fields(DatabaseSource) if field.name != "name"]
-    for key in options:
-        if key not in known:
-            raise BadSetting(
-                setting=f"database.{name}.{key}", detail="is no setting of sitemapd.", hint=near(key, known)
-            )
-    for key in ("dsn", "url"):
-        if key not in options:
-            raise BadSetting(setting=f"database.{name}.{key}", detail="is missing.")
-    return DatabaseSource(name=name, **options)
-
-
-def _source(name: str, options: dict[str, Any]) -> FilesystemSource:
-    known = {field.name: field for field in dataclasses.fields(FilesystemSource)}
-    values: dict[str, Any] = {}
-    for key, value in options.items():
-        if key not in known or key == "name":
-            raise BadSetting(
-                setting=f"watch.{name}.{key}",
-                detail="is no setting of sitemapd.",
-                hint=near(key, [option for option in known if option != "name"]),
-            )
-        values[key] = tuple(value) if isinstance(value, list) else value
-    if "directory" not in values:
-        raise BadSetting(setting=f"watch.{name}.directory", detail="is missing.")
-    values["directory"] = Path(values["directory"])
-    try:
-        return FilesystemSource(name=name, **values)
-    except TypeError as error:
-        raise BadSetting(setting=f"watch.{name}", detail=f"has a value of a wrong type ({error}).") from error
 
 
 def _without_ours(source: FilesystemSource, outputs: list[Path], data_dir: Path) -> FilesystemSource:
@@ -111,7 +76,7 @@ def _without_ours(source: FilesystemSource, outputs: list[Path], data_dir: Path)
     if directory in inside:
         include = GitIgnoreSpec.from_lines(source.include)
         more += [pattern for pattern in _PUBLISHED if include.match_file(pattern[1:].replace("*", "a-1"))]
-    return dataclasses.replace(source, exclude=(*source.exclude, *more)) if more else source
+    return source.replace(exclude=(*source.exclude, *more)) if more else source
 
 
 def _escaped(path: Path) -> str:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 from typing import Final
 
 from producers.database.dialect import Broken, Dialect, near
+from producers.database.rows import MANY_ENCODED
 from producers.database.shape import Column, Shape
 from producers.database.source import DatabaseSource
-from producers.database.triggers import Plan
 from sitemap_store.errors import BadSetting
 from sitemap_store.model.site import Site
 from sitemap_store.model.urls import normalise
 
 log = logging.getLogger(__name__)
 
+SAMPLE: Final = 1000
+"""Rows that `encoded_columns` looks at."""
+_TRIPLET: Final = re.compile("%[0-9A-Fa-f]{2}")
 _DIALECTS: Final = {"postgresql": "PostgreSQL", "mysql": "MySQL", "sqlite": "SQLite"}
 _EXTRAS: Final = {"postgresql": "postgres", "mysql": "mysql"}
 
@@ -33,13 +37,6 @@ def connect(source: DatabaseSource, *, application: str = "sitemapd") -> Dialect
         ) from error
     dialect: Dialect = getattr(module, _DIALECTS[source.kind])(source, application=application)
     return dialect
-
-
-def plan_of(dialect: Dialect, shape: Shape) -> Plan:
-    """What `triggers install` does for a source."""
-    module = importlib.import_module(f"producers.database.{shape.source.kind}_triggers")
-    plan: Plan = module.build(dialect, shape)
-    return plan
 
 
 def shape_of(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
@@ -166,6 +163,18 @@ def _has_no_zone(value: object) -> bool:
         and not text.endswith(("Z", "UTC"))
         and not any(sign in text[10:] for sign in "+-")
     )
+
+
+def encoded_columns(dialect: Dialect, shape: Shape) -> list[str]:
+    """The columns, not `:encoded`, of whose first thousand values many seem to be percent-encoded already."""
+    rows = dialect.run(f"{dialect.select(shape, shape.url_columns)} LIMIT {SAMPLE}")
+    dialect.rollback()
+    places = {part.place for part in shape.template.parts if part.form != "encoded"}
+    return [
+        shape.url_columns[at].name
+        for at in sorted(places)
+        if sum(_TRIPLET.search(str(row[at])) is not None for row in rows) >= MANY_ENCODED
+    ]
 
 
 def warn_of_missing_index(dialect: Dialect, shape: Shape) -> None:

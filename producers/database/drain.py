@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from producers.database.dialect import BadValue, Dialect, Record, Seen
+from producers.database.dialect import Dialect
+from producers.database.outbox import Record, Seen
 from producers.database.rows import Listed, Reader, speaker
 from producers.database.shape import Shape
 from producers.database.template import shown
 from producers.sink import EventSink
-from sitemap_store.errors import Refused
 from sitemap_store.model.events import Event
 
 Concerned = dict[str, tuple[object, ...]]
@@ -56,37 +56,13 @@ class Drainer:
 
     def drain(self, tell: Any) -> int:
         """Take one batch; returns how many records it had. `tell` notes more within the transaction."""
-        limit = BATCH
-        while True:
-            try:
-                return self._drain(tell, limit)
-            except BadValue as error:
-                if limit == 1:
-                    return self._put_aside(tell, error)
-                limit = max(1, limit // 16)
-
-    def _put_aside(self, tell: Any, error: BadValue) -> int:
-        """A record whose values the database does not take (any more) is named, and the table compared."""
-        dialect, label = self._dialect, self._shape.label
-        records = dialect.take(label, 1)
-        for record in records:
-            row = str(record.new or record.old)[:200]
-            refused = Refused(loc=row, rule="database", detail=f"a change can't be looked up: {error}.")
-            self._sink.store.reject([(refused, self._shape.source.name)])
-        self.sync = self.sync or "sync"
-        dialect.finish(label, [record.id for record in records])
-        tell()
-        dialect.commit()
-        return len(records)
-
-    def _drain(self, tell: Any, limit: int) -> int:
         dialect, label = self._dialect, self._shape.label
         if self._redo:
             self._send(self._redo)
             dialect.rollback()
             self._redo.clear()
         try:
-            records = dialect.take(label, limit)
+            records = dialect.take(label, BATCH)
             if not records:
                 dialect.rollback()
                 return 0
@@ -147,7 +123,7 @@ class Drainer:
         Where a table feeds itself (a page's address has those of its ancestors), each row that is found
         concerns those below it, to any depth.
         """
-        dialect, shape = self._dialect, self._shape
+        dialect, shape, refuse = self._dialect, self._shape, self._reader.refuse
         columns = (*shape.key_columns, *shape.link_columns, *shape.url_columns)
         before: dict[str, str] = {}
         now: dict[str, Seen] = {}
@@ -167,8 +143,8 @@ class Drainer:
                     keys = [dialect.read_kept(key) for key, _ in known]
                     # A row may have come under another link by a change that is not drained yet.
                     rows = [
-                        *dialect.rows(shape, columns, [by], [(value,) for value in several]),
-                        *dialect.rows(shape, columns, shape.key_columns, keys),
+                        *dialect.rows(shape, columns, [by], [(value,) for value in several], refuse),
+                        *dialect.rows(shape, columns, shape.key_columns, keys, refuse),
                     ]
                     now.update((seen.key, seen) for seen in seen_rows(dialect, shape, rows))
                     found.update(dict.fromkeys((*keys, *(tuple(row[: len(shape.key)]) for row in rows))))
@@ -191,7 +167,8 @@ class Drainer:
         shape, source = self._shape, self._shape.source.name
         wanted = dict.fromkeys(chain.from_iterable(shape.template.spellings(concerned[loc]) for loc in locs))
         there: dict[str, Listed] = {}
-        for row in self._dialect.rows(shape, shape.read_columns, shape.url_columns, list(wanted)):
+        by, refuse = shape.url_columns, self._reader.refuse
+        for row in self._dialect.rows(shape, shape.read_columns, by, list(wanted), refuse):
             listed = self._reader.read(row)
             if listed is not None:
                 other = there.setdefault(listed.loc, listed)

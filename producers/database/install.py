@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from producers.database.check import plan_of, shape_of
+from producers.database.check import shape_of
 from producers.database.dialect import Broken, Dialect
 from producers.database.shape import OUTBOX, SOURCES, URLS, Shape
 from producers.database.source import DatabaseSource
-from producers.database.triggers import label_in, literal
+from producers.database.triggers import label_in, literal, plan_of
 from sitemap_store.errors import BadSetting
 from sitemap_store.model.site import Site
 
@@ -18,6 +18,13 @@ log = logging.getLogger(__name__)
 
 MOST_WAITING: Final = 1_000_000
 """Rows of one source in the outbox; comparing its table is quicker than looking each of them up."""
+
+
+_WRONG: Final = {
+    "missing": "are not installed",
+    "broken": "can't work: they are disabled, or the user with whose rights they run was dropped",
+    "different": "are those of another configuration",
+}
 
 
 def prepared(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
@@ -31,6 +38,10 @@ def prepared(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
         except Broken:
             found = "missing"
     dialect.rollback()
+    if found == "missing" and source.kind == "sqlite" and dialect.found_triggers(plan):
+        # While a table is missing that a trigger names, SQLite refuses the application's statements.
+        _define(dialect, plan.tables)
+        found = dialect.installed(plan)
     if found == "installed":
         return shape
     if source.triggers == "auto":
@@ -41,10 +52,9 @@ def prepared(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
             extra={"action": "triggers_installed", "site": site.name, "source": source.name},
         )
         return shape
-    what = "are not installed" if found == "missing" else "are those of another configuration"
     raise BadSetting(
         setting=f"database.{source.name}",
-        detail=f"its triggers {what}.",
+        detail=f"its triggers {_WRONG[found]}.",
         hint=f"Run `sitemapd triggers install {source.name}`.",
     )
 
@@ -55,35 +65,33 @@ def install(dialect: Dialect, shape: Shape) -> None:
     Doing it again changes nothing. The next comparison covers what happened before.
     """
     plan = plan_of(dialect, shape)
-    try:
+    with dialect.committing():
         for statement in (*plan.tables, *plan.create):
             dialect.define(statement)
         if dialect.noted(shape.label)[0] != plan.definition:
-            dialect.upsert(shape.label, "definition", plan.definition)
-            dialect.upsert(shape.label, "told", None)
-        dialect.commit()
-    except BaseException:
-        dialect.rollback()
-        raise
+            dialect.define(plan.note)
 
 
 def uninstall(dialect: Dialect, shape: Shape) -> None:
     """Remove the triggers and what is kept of the source; the tables too when it was the last source."""
     plan = plan_of(dialect, shape)
-    try:
-        for statement in plan.drop:
+    # The tables are made first, so that what follows can't fail for their lack.
+    _define(dialect, (*plan.drop, *plan.tables, *_forget(dialect, shape.label)))
+    if not dialect.run(f"SELECT 1 FROM {dialect.ours(SOURCES)} LIMIT 1"):
+        _define(dialect, plan.drop_tables)
+
+
+def _define(dialect: Dialect, statements: Iterable[str]) -> None:
+    with dialect.committing():
+        for statement in statements:
             dialect.define(statement)
-        for statement in plan.tables:  # so that what follows can't fail for their lack
-            dialect.define(statement)
-        for name in (OUTBOX, SOURCES, URLS):
-            dialect.run(f"DELETE FROM {dialect.ours(name)} WHERE source = {dialect.mark}", [shape.label])
-        if not dialect.run(f"SELECT 1 FROM {dialect.ours(SOURCES)} LIMIT 1"):
-            for statement in plan.drop_tables:
-                dialect.define(statement)
-        dialect.commit()
-    except BaseException:
-        dialect.rollback()
-        raise
+
+
+def _forget(dialect: Dialect, label: str) -> list[str]:
+    return [
+        f"DELETE FROM {dialect.ours(name)} WHERE source = {literal(label)}"
+        for name in (OUTBOX, SOURCES, URLS)
+    ]
 
 
 class Stray(NamedTuple):
@@ -125,26 +133,17 @@ def strays(dialect: Dialect, shapes: Iterable[Shape]) -> list[Stray]:
 
 def remove_stray(dialect: Dialect, stray: Stray, *, keep: bool) -> None:
     """Remove its triggers, and what is kept of the source unless another setting of it is in use (`keep`)."""
-    try:
-        for statement in stray.drop:
-            dialect.define(statement)
-        if not keep:
-            for name in (OUTBOX, SOURCES, URLS):
-                dialect.define(f"DELETE FROM {dialect.ours(name)} WHERE source = {literal(stray.label)}")
-        dialect.commit()
-    except BaseException:
-        dialect.rollback()
-        raise
+    _define(dialect, (*stray.drop, *(() if keep else _forget(dialect, stray.label))))
 
 
 def trim(dialect: Dialect) -> list[str]:
     """Bound the outbox: where too much waits for a source, a request for a comparison takes its place."""
     sql = f"SELECT source FROM {dialect.outbox} GROUP BY source HAVING count(*) > {MOST_WAITING}"
     labels = [label for (label,) in dialect.run(sql)]
-    for label in labels:
-        dialect.define(f"DELETE FROM {dialect.outbox} WHERE source = {literal(label)}")
-        dialect.define(f"INSERT INTO {dialect.outbox} (source, kind) VALUES ({literal(label)}, 'failed')")
-    dialect.commit()
+    with dialect.committing():
+        for label in labels:
+            dialect.define(f"DELETE FROM {dialect.outbox} WHERE source = {literal(label)}")
+            dialect.define(f"INSERT INTO {dialect.outbox} (source, kind) VALUES ({literal(label)}, 'failed')")
     return labels
 
 
@@ -152,29 +151,23 @@ def script(dialect: Dialect, shape: Shape, *, remove: bool = False) -> str:
     """The SQL that `install` (or `uninstall`) runs, for a person or the database's own client."""
     plan = plan_of(dialect, shape)
     lines = [f"-- sitemapd: the triggers of source {shape.source.name} of site {shape.site}", ""]
-    if remove:
-        return "\n".join([*lines, *_statements(dialect, plan.drop)])
-    if plan.grants:
-        lines += ["-- The relay needs no more than this. `sitemapd` stands for the role of its dsn:"]
-        lines += [f"--   {grant};" for grant in plan.grants]
-        lines += [""]
-    transaction = {"postgresql": "BEGIN", "sqlite": "BEGIN IMMEDIATE"}.get(shape.source.kind)
-    note = (
-        f"INSERT INTO {dialect.ours(SOURCES)} (source, definition)\n"
-        f"    VALUES ('{shape.label}', '{plan.definition}')\n"
-    ) + (
-        "    ON DUPLICATE KEY UPDATE definition = VALUES(definition), told = NULL"
-        if shape.source.kind == "mysql"
-        else "    ON CONFLICT (source) DO UPDATE SET definition = excluded.definition, told = NULL"
-    )
-    statements = [*plan.tables, *plan.create, note]
-    if transaction:
-        statements = [transaction, *statements, "COMMIT"]
-    return "\n".join([*lines, *_statements(dialect, statements)])
-
-
-def _statements(dialect: Dialect, statements: list[str] | tuple[str, ...]) -> list[str]:
-    if dialect.source.kind != "mysql":
-        return [f"{statement};\n" for statement in statements]
-    # A trigger's body holds semicolons, so the client is told another end of a statement.
-    return ["DELIMITER //", *(f"{statement} //\n" for statement in statements), "DELIMITER ;", ""]
+    statements = list(plan.drop)
+    if not remove:
+        if shape.source.kind == "mysql":
+            lines += [
+                "-- Run it as a user who stays: without its DEFINER a trigger fails every statement.",
+                "",
+            ]
+        if plan.grants:
+            lines += ["-- The relay needs no more than this. `sitemapd` stands for the role of its dsn:"]
+            lines += [*(f"--   {grant};" for grant in plan.grants), ""]
+        statements = [*plan.tables, *plan.create, plan.note]
+        begin = {"postgresql": "BEGIN", "sqlite": "BEGIN IMMEDIATE"}.get(shape.source.kind)
+        if begin:
+            statements = [begin, *statements, "COMMIT"]
+    if shape.source.kind == "mysql":
+        # A trigger's body holds semicolons, so the client is told another end of a statement.
+        statements = ["DELIMITER //", *(f"{statement} //\n" for statement in statements), "DELIMITER ;", ""]
+    else:
+        statements = [f"{statement};\n" for statement in statements]
+    return "\n".join([*lines, *statements])

@@ -1,13 +1,18 @@
-"""MariaDB and MySQL: row triggers, GET_LOCK."""
+"""MariaDB and MySQL: row triggers, GET_LOCK.
+
+Foreign keys that cascade and TRUNCATE fire no trigger: the comparison of the whole table finds what they did.
+A trigger runs with the rights of its DEFINER. Where that user was dropped, the server refuses the
+application's statements before anything of the trigger runs: the relay makes it anew as soon as it sees that.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
 from decimal import Decimal
 from itertools import groupby
-from threading import Event
 from typing import Any, ClassVar, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -15,78 +20,62 @@ import pymysql
 from pymysql.constants import FIELD_TYPE
 from pymysql.cursors import SSCursor
 
-from producers.database.dates import Kind
-from producers.database.dialect import STREAM_ROWS, BadValue, Broken, Dialect, Installed, Record, near
-from producers.database.mysql_connection import Connection
-from producers.database.secrets import sentence
-from producers.database.shape import OUTBOX, SOURCES, Column, Table
+from producers.database.dialect import LOCK_S, BadValue, Broken, Dialect, Found, near
+from producers.database.outbox import Record
+from producers.database.shape import Column, Shape, Table, Watched
 from producers.database.source import DatabaseSource
-from producers.database.triggers import Plan
-from sitemap_store.errors import Unavailable
+from producers.database.triggers import Plan, TableTriggers, Types, comment, literal, row_triggers
+from producers.dates import Kind
+from sitemap_store.errors import SitemapdError
 
 IDLE_S: Final = 120
 """How long a relay that has stopped dead keeps its place and its locks."""
+CONNECT_S: Final = 5
 _PARAMETERS: Final = ("unix_socket", "ssl_ca", "ssl_cert", "ssl_key")
 _KINDS: Final[dict[int, Kind]] = {
-    FIELD_TYPE.TINY: "integer",
-    FIELD_TYPE.SHORT: "integer",
-    FIELD_TYPE.INT24: "integer",
-    FIELD_TYPE.LONG: "integer",
-    FIELD_TYPE.LONGLONG: "integer",
-    FIELD_TYPE.DECIMAL: "number",
-    FIELD_TYPE.NEWDECIMAL: "number",
-    FIELD_TYPE.FLOAT: "number",
-    FIELD_TYPE.DOUBLE: "number",
-    FIELD_TYPE.DATE: "day",
-    FIELD_TYPE.NEWDATE: "day",
+    **dict.fromkeys((FIELD_TYPE.TINY, FIELD_TYPE.SHORT, FIELD_TYPE.INT24), "integer"),
+    **dict.fromkeys((FIELD_TYPE.LONG, FIELD_TYPE.LONGLONG), "integer"),
+    **dict.fromkeys((FIELD_TYPE.DECIMAL, FIELD_TYPE.NEWDECIMAL), "number"),
+    **dict.fromkeys((FIELD_TYPE.FLOAT, FIELD_TYPE.DOUBLE), "number"),
+    **dict.fromkeys((FIELD_TYPE.DATE, FIELD_TYPE.NEWDATE), "day"),
     FIELD_TYPE.DATETIME: "local",
     FIELD_TYPE.TIMESTAMP: "instant",
-    FIELD_TYPE.BIT: "none",
-    FIELD_TYPE.GEOMETRY: "none",
+    **dict.fromkeys((FIELD_TYPE.BIT, FIELD_TYPE.GEOMETRY), "none"),
 }
 _TEXTS: Final = {
-    FIELD_TYPE.VARCHAR,
-    FIELD_TYPE.VAR_STRING,
-    FIELD_TYPE.STRING,
-    FIELD_TYPE.TINY_BLOB,
-    FIELD_TYPE.MEDIUM_BLOB,
-    FIELD_TYPE.LONG_BLOB,
-    FIELD_TYPE.BLOB,
+    *(FIELD_TYPE.VARCHAR, FIELD_TYPE.VAR_STRING, FIELD_TYPE.STRING, FIELD_TYPE.TINY_BLOB),
+    *(FIELD_TYPE.MEDIUM_BLOB, FIELD_TYPE.LONG_BLOB, FIELD_TYPE.BLOB),
 }
 _INEXACT: Final = {str(FIELD_TYPE.FLOAT), str(FIELD_TYPE.DOUBLE), str(FIELD_TYPE.JSON)}
 """Types that = does not compare with what they are written as; their texts are compared."""
-_LOST: Final = (1205, 1213, 1040, 1053, 1152, 1153, 1158, 1159, 1160, 1161, 1180, 1290, 2006, 2013, 4031)
+_LOST: Final = {
+    *(1205, 1213, 1040, 1045, 1053, 1152, 1153, 1158, 1159, 1160, 1161, 1180, 1290, 4031),
+    *range(1901, 2100),
+}
 """Codes of errors that trying again may help: deadlocks, lost connections, a server that goes down."""
-
-
-@contextmanager
-def translated(source: DatabaseSource) -> Iterator[None]:
-    """Turn the driver's errors into ours."""
-    try:
-        yield
-    except (pymysql.err.InterfaceError, pymysql.err.OperationalError, pymysql.err.InternalError) as error:
-        code = error.args[0] if error.args else 0
-        told = sentence(error, source.dsn) if error.args else "the connection is lost"
-        if (
-            isinstance(error, pymysql.err.InterfaceError)
-            or code in _LOST
-            or 1900 < code < 2100
-            or code == 1045
-        ):
-            raise Unavailable(what="MariaDB/MySQL", detail=told) from None
-        raise Broken(f"MariaDB/MySQL: {told}") from None
-    except pymysql.err.DataError as error:
-        raise BadValue(f"MariaDB/MySQL: {sentence(error, source.dsn)}") from None
-    except pymysql.err.Error as error:
-        raise Broken(f"MariaDB/MySQL: {sentence(error, source.dsn)}") from None
-    except (OSError, ValueError) as error:  # a socket closed in the middle, as PyMySQL lets it through
-        raise Unavailable(what="MariaDB/MySQL", detail=sentence(error, source.dsn)) from None
+_BAD_VALUE: Final = {1139, 1242, 1292, 1365, 1366, 1367, 1411, 1644, 1690, 3140, 3141, 3143}
+"""Codes of what an expression can't make of a row: a number out of range, two rows of one, no JSON."""
+_CHANGED: Final = "NOT CAST(OLD.{0} AS BINARY) <=> CAST(NEW.{0} AS BINARY)"
 
 
 class MySQL(Dialect):
     """One connection."""
 
-    mark: ClassVar[str] = "%s"
+    product: ClassVar[str] = "MariaDB/MySQL"
+    # The last two come of a socket that is closed in the middle.
+    errors: ClassVar[tuple[type[Exception], ...]] = (pymysql.err.Error, OSError, ValueError)
+    quotes: ClassVar[str] = "`"
+    conflict: ClassVar[str] = "ON DUPLICATE KEY UPDATE {0} = VALUES({0})"
+    role: ClassVar[str] = "'sitemapd'@'%'"
+    types: ClassVar[Types] = Types(
+        id="    id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,\n",
+        name="VARCHAR(120)",
+        long="MEDIUMTEXT",
+        moment="TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)",
+        link="VARCHAR(190)",
+        end=" ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin",
+        inline_index=True,
+    )
 
     def __init__(self, source: DatabaseSource, *, application: str = "sitemapd") -> None:
         super().__init__(source)
@@ -103,123 +92,99 @@ class MySQL(Dialect):
         except ValueError:
             source.bad("dsn", "is not readable as an address.", "Percent-encode the password.")
         options: dict[str, Any] = given
-        with translated(source):
-            self._connection = Connection(
+        path = given.get("unix_socket", "")
+        with self.translated():
+            self._connection = pymysql.connections.Connection(
                 host=parts.hostname or "localhost",
                 port=port,
                 user=unquote(parts.username or ""),
                 password=unquote(parts.password or ""),
                 database=self.database,
                 charset="utf8mb4",
-                connect_timeout=5,
+                connect_timeout=CONNECT_S,
                 autocommit=False,
                 program_name=application,
+                defer_connect=True,
                 **options,
             )
-            cursor = self._connection.cursor()
-            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-            cursor.execute(f"SET time_zone = '+00:00', wait_timeout = {IDLE_S}")
-            self._connection.commit()
+            self._connection._secure = bool(path)  # as PyMySQL says of its own: passwords may be sent
+            self._connection.connect(self._socket(path) if path else None)
+        self.define("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        waits = f"wait_timeout = {IDLE_S}, lock_wait_timeout = {LOCK_S}, innodb_lock_wait_timeout = {LOCK_S}"
+        self.define(f"SET time_zone = '+00:00', {waits}")
+        self.commit()
 
-    def close(self) -> None:
-        """Close the connection."""
-        with suppress(pymysql.err.Error, OSError):
-            self._connection.close()
+    def _socket(self, path: str) -> socket.socket:
+        """PyMySQL would leave one open, until the collector comes by, at every try while nobody listens."""
+        found = socket.socket(socket.AF_UNIX)
+        found.settimeout(CONNECT_S)
+        try:
+            found.connect(path)
+        except OSError as error:
+            found.close()
+            raise self.away(f"Can't connect to the server at {path} ({error.strerror})") from None
+        return found
 
-    def run(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement."""
-        with translated(self.source), self._connection.cursor() as cursor:
-            cursor.execute(sql, tuple(values))
-            return list(cursor.fetchall()) if cursor.description else []
-
-    def define(self, sql: str) -> None:
-        """Run one statement in which a % stands for itself."""
-        with translated(self.source), self._connection.cursor() as cursor:
-            cursor.execute(sql)
-
-    def commit(self) -> None:
-        """Commit."""
-        with translated(self.source):
-            self._connection.commit()
-
-    def rollback(self) -> None:
-        """Roll back."""
-        with suppress(pymysql.err.Error, OSError):
-            self._connection.rollback()
-
-    def quote(self, name: str) -> str:
-        """An identifier, quoted."""
-        return "`" + name.replace("`", "``") + "`"
+    def failure(self, error: Exception) -> SitemapdError:
+        """By its code."""
+        code = error.args[0] if error.args else 0
+        told = self.sentence(error) if error.args else "the connection is lost"
+        if not isinstance(error, pymysql.err.Error) or isinstance(error, pymysql.err.InterfaceError):
+            return self.away(told)
+        if code in _LOST:
+            return self.away(told)
+        kind = BadValue if isinstance(error, pymysql.err.DataError) or code in _BAD_VALUE else Broken
+        return kind(f"MariaDB/MySQL: {told}")
 
     def ours(self, name: str) -> str:
         """A table of ours, in the dsn's database."""
         return f"{self.quote(self.database)}.{self.quote(name)}"
-
-    def fragment(self, sql: str) -> str:
-        """With % for parameters."""
-        return sql.replace("%", "%%")
 
     def text(self, column: Column, prefix: str = "") -> str:
         """Cast to text: the driver's own reading of dates loses zero dates. Bytes as hex."""
         quoted = f"{prefix}{self.quote(column.name)}"
         return f"HEX({quoted})" if column.kind == "bytes" else f"CAST({quoted} AS CHAR CHARACTER SET utf8mb4)"
 
-    def changed(self, column: Column) -> str:
-        """NULL equals NULL."""
-        old, new = (f"{row}.{self.quote(column.name)}" for row in ("OLD", "NEW"))
-        if column.kind == "text":
-            old, new = f"CAST({old} AS BINARY)", f"CAST({new} AS BINARY)"
-        return f"NOT {old} <=> {new}"
-
     def columns_of(self, relation: str) -> list[Column]:
-        """Names and types as an empty result has them."""
-        with translated(self.source), self._connection.cursor() as cursor:
+        """Texts without a character set are bytes."""
+        with self.translated(), self._connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {relation} LIMIT 0", ())
             found = [(row[0], row[1]) for row in cursor.description or ()]
-            texts = [name for name, code in found if code in _TEXTS]
-            binary: set[str] = set()
-            if texts:
-                asked = ", ".join(f"COLLATION(MAX({self.quote(name)}))" for name in texts)
-                cursor.execute(f"SELECT {asked} FROM (SELECT * FROM {relation} LIMIT 0) AS sitemapd_none", ())
-                answers = cursor.fetchone() or ()
-                binary = {name for name, answer in zip(texts, answers, strict=True) if answer == "binary"}
-            return [
-                Column(name, "bytes" if name in binary else _KINDS.get(code, "text"), str(code))
-                for name, code in found
-            ]
+        texts = [name for name, code in found if code in _TEXTS]
+        binary: set[str] = set()
+        if texts:
+            asked = ", ".join(f"COLLATION(MAX({self.quote(name)}))" for name in texts)
+            (answers,) = self.run(f"SELECT {asked} FROM (SELECT * FROM {relation} LIMIT 0) AS sitemapd_none")
+            binary = {name for name, answer in zip(texts, answers, strict=True) if answer == "binary"}
+        return [
+            Column(name, "bytes" if name in binary else _KINDS.get(code, "text"), str(code))
+            for name, code in found
+        ]
 
     def table(self, name: str) -> Table:
         """In the dsn's database, unless it says another."""
         schema, _, short = name.rpartition(".")
-        known = [
-            row[0]
-            for row in self.run(
-                "SELECT table_name FROM information_schema.tables "
-                "WHERE table_schema = %s AND table_type = 'BASE TABLE'",
-                [schema or self.database],
-            )
-        ]
+        rows = self.run(
+            "SELECT table_name FROM information_schema.tables "
+            "WHERE table_schema = %s AND table_type = 'BASE TABLE'",
+            [schema or self.database],
+        )
+        known = [row[0] for row in rows]
         if short in known:
             return Table(schema or self.database, short)
         raise Broken(f"there is no table {name}.{near(short, known)}")
 
     def primary_key(self, table: Table) -> list[str]:
-        """In the key's order."""
-        rows = self.run(
-            "SELECT column_name FROM information_schema.statistics "
-            "WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY seq_in_index",
-            table,
-        )
-        return [row[0] for row in rows]
+        """From the index statistics."""
+        return self._indexed(table, "index_name = 'PRIMARY' ORDER BY seq_in_index")
 
     def leading_columns(self, table: Table) -> set[str]:
         """From the index statistics."""
-        rows = self.run(
-            "SELECT column_name FROM information_schema.statistics "
-            "WHERE table_schema = %s AND table_name = %s AND seq_in_index = 1",
-            table,
-        )
-        return {row[0] for row in rows}
+        return set(self._indexed(table, "seq_in_index = 1"))
+
+    def _indexed(self, table: Table, which: str) -> list[str]:
+        statistics = "FROM information_schema.statistics WHERE table_schema = %s AND table_name = %s AND"
+        return [row[0] for row in self.run(f"SELECT column_name {statistics} {which}", table)]
 
     def lead(self, label: str) -> bool:
         """By a lock of the server's; its name has 64 characters at most."""
@@ -268,57 +233,80 @@ class MySQL(Dialect):
                 values += [_typed(column, text) for column, text in zip(columns, row, strict=True)]
         return " AND ".join(conditions), values
 
-    def stream(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
-        """By a cursor that does not buffer, in one consistent read."""
-        with translated(self.source):
-            cursor = self._connection.cursor(SSCursor)
-            try:
-                cursor.execute(sql, ())
-                while rows := cursor.fetchmany(STREAM_ROWS):
-                    yield list(rows)
-            finally:
-                with suppress(pymysql.err.Error, OSError):
-                    cursor.close()
-                self.rollback()
-
-    def wait(self, seconds: float, wake: Event) -> None:
-        """There is nothing to wait for."""
-        wake.wait(seconds)
+    def streaming_cursor(self) -> Any:
+        """One that does not buffer."""
+        return self._connection.cursor(SSCursor)
 
     def age(self, moment: str) -> str:
         """Of TIMESTAMP(6)."""
         return f"UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6)) - UNIX_TIMESTAMP({moment})"
 
-    def _triggers(self, plan: Plan) -> list[tuple[Any, ...]]:
-        """Body, table and time of each trigger of the plan. Only those who may make triggers see them."""
+    def triggers_on(self, shape: Shape, watched: Watched) -> TableTriggers:
+        """A handler lets the application's statement go on when the trigger can't do its work.
+
+        Only a deadlock is passed on: the server has rolled the application's transaction back already.
+        """
+        on, label = self.qualified(watched.table), literal(shape.label)
+        triggers = row_triggers(self, shape, watched, _CHANGED)
+        create, drop = [], []
+        for each in triggers:
+            name = f"{self.quote(watched.table.schema)}.{self.quote(each.name)}"
+            drop.append(f"DROP TRIGGER IF EXISTS {name}")
+            create += [
+                drop[-1],
+                (
+                    f"CREATE TRIGGER {name} AFTER {each.event.upper()}\n    ON {on} FOR EACH ROW\n"
+                    f"BEGIN\n    {comment(shape)}\n"
+                    "    DECLARE EXIT HANDLER FOR 1213 RESIGNAL;\n"
+                    "    DECLARE EXIT HANDLER FOR SQLEXCEPTION\n"
+                    "    BEGIN\n"
+                    "        -- The statement goes on. If this fails too, the relay sees it, and compares.\n"
+                    "        DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;\n"
+                    f"        INSERT INTO {self.outbox} (source, kind) VALUES ({label}, 'failed');\n"
+                    "    END;\n"
+                    f"    IF {each.condition or 'TRUE'} THEN\n        {each.insert};\n    END IF;\nEND"
+                ),
+            ]
+        return TableTriggers([each.name for each in triggers], create, drop)
+
+    def found_triggers(self, plan: Plan) -> list[Found]:
+        """By the times at which they were made. Only a role with the right TRIGGER sees them."""
         names = [name for _, name in plan.triggers]
-        return self.run(
-            "SELECT event_object_schema, event_object_table, trigger_name, action_statement, created "
-            "FROM information_schema.triggers "
-            f"WHERE trigger_schema = %s AND trigger_name IN ({', '.join(['%s'] * len(names))}) ORDER BY 3",
+        rows = self.run(
+            "SELECT event_object_schema, event_object_table, trigger_name, "
+            "action_statement, created, definer FROM information_schema.triggers WHERE trigger_schema = %s "
+            f"AND trigger_name IN ({', '.join(['%s'] * len(names))}) ORDER BY 3",
             [plan.triggers[0][0].schema, *names],
         )
+        there = self._accounts({definer for *_, definer in rows})
+        return [
+            Found(name, definer in there, body, f"{created} {definer}")
+            for schema, table, name, body, created, definer in rows
+            if (Table(schema, table), name) in plan.triggers
+        ]
 
-    def installed(self, plan: Plan) -> Installed:
-        """By the definition in the triggers' comments."""
-        rows = {(Table(schema, table), name): body for schema, table, name, body, _ in self._triggers(plan)}
-        if not self._has_outbox():
-            return "missing"
-        if not rows and not self._sees_triggers():
-            return "unknown"
-        if not all(each in rows for each in plan.triggers):
-            return "missing"
-        return "installed" if all(plan.definition in body for body in rows.values()) else "different"
+    def _accounts(self, definers: set[str]) -> set[str]:
+        """Those of these users that are there; all of them, where the role may not look."""
+        ours = self.run("SELECT CURRENT_USER()")[0][0] if definers else ""
+        others = sorted(definers - {ours})
+        if not others:
+            return definers
+        account = "CONCAT(user, '@', host)"
+        asked = f"SELECT {account} FROM mysql.user WHERE {account} IN ({', '.join(['%s'] * len(others))})"
+        with suppress(Broken):
+            return {ours, *(account for (account,) in self.run(asked, others))}
+        return definers
 
-    def ground(self, plan: Plan) -> str:
-        """By the times at which triggers were made."""
-        return repr((self._has_outbox(), *self._triggers(plan)))
+    def found_tables(self, plan: Plan) -> list[str]:
+        """With the times at which they were made."""
+        sql = (
+            "SELECT CONCAT(table_name, ' ', create_time) FROM information_schema.tables "
+            f"WHERE table_schema = %s AND table_name IN ({', '.join(['%s'] * len(plan.needed))}) ORDER BY 1"
+        )
+        return [told for (told,) in self.run(sql, [self.database, *plan.needed])]
 
-    def _has_outbox(self) -> bool:
-        sql = "SELECT count(*) FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
-        return bool(self.run(sql, [self.database, OUTBOX])[0][0])
-
-    def _sees_triggers(self) -> bool:
+    def sees_triggers(self) -> bool:
+        """By its grants."""
         grants = " ".join(str(row[0]).upper() for row in self.run("SHOW GRANTS"))
         return "TRIGGER" in grants or "ALL PRIVILEGES" in grants
 
@@ -328,18 +316,7 @@ class MySQL(Dialect):
             "SELECT action_statement, trigger_schema, trigger_name FROM information_schema.triggers "
             "WHERE trigger_name LIKE 'sitemapd\\_%%' ORDER BY 2, 3",
         )
-        return [
-            (body, f"DROP TRIGGER IF EXISTS {self.quote(schema)}.{self.quote(name)}")
-            for body, schema, name in rows
-        ]
-
-    def upsert(self, label: str, column: str, value: str | None) -> None:
-        """By ON DUPLICATE KEY."""
-        self.run(
-            f"INSERT INTO {self.ours(SOURCES)} (source, {column}) VALUES (%s, %s) "
-            f"ON DUPLICATE KEY UPDATE {column} = VALUES({column})",
-            [label, value],
-        )
+        return [(body, f"DROP TRIGGER IF EXISTS {self.qualified(Table(*name))}") for body, *name in rows]
 
 
 def _typed(column: Column, value: object) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import Event
 from time import monotonic
 from typing import Any, ClassVar, Final
@@ -14,13 +14,14 @@ from psycopg import errors
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 
-from producers.database.dates import Kind
-from producers.database.dialect import STREAM_ROWS, BadValue, Broken, Dialect, Installed, Record, near
-from producers.database.secrets import sentence
-from producers.database.shape import OUTBOX, SOURCES, Column, Table
+from producers.database.dialect import LOCK_S, BadValue, Broken, Dialect, Found, near
+from producers.database.outbox import Record
+from producers.database.postgresql_triggers import statement_triggers
+from producers.database.shape import OUTBOX, Column, Shape, Table, Watched
 from producers.database.source import DatabaseSource
-from producers.database.triggers import Plan
-from sitemap_store.errors import Unavailable
+from producers.database.triggers import Plan, TableTriggers, Types
+from producers.dates import Kind
+from sitemap_store.errors import SitemapdError
 
 SLICE_S: Final = 0.25
 """A wait for NOTIFY can't be woken otherwise, so it is cut into slices."""
@@ -31,6 +32,7 @@ _SETTINGS: Final = (
     "SET datestyle = 'ISO, MDY'",
     "SET default_transaction_isolation = 'read committed'",
     f"SET idle_in_transaction_session_timeout = {IDLE_MS}",
+    f"SET lock_timeout = '{LOCK_S}s'",
 )
 _KINDS: Final[dict[int, Kind]] = {
     17: "bytes",
@@ -47,27 +49,24 @@ _KINDS: Final[dict[int, Kind]] = {
 """Type oid → kind; all others are text."""
 _UNEQUAL: Final = ("json", "xml", "point", "line", "lseg", "box", "path", "polygon", "circle")
 """Types whose values no = compares as they are written; their texts are compared."""
-
-
-@contextmanager
-def translated(source: DatabaseSource) -> Iterator[None]:
-    """Turn the driver's errors into ours."""
-    try:
-        yield
-    except (errors.InsufficientPrivilege, psycopg.ProgrammingError) as error:
-        raise Broken(f"PostgreSQL: {sentence(error, source.dsn)}") from None
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise Unavailable(what="PostgreSQL", detail=sentence(error, source.dsn)) from None
-    except psycopg.DataError as error:
-        raise BadValue(f"PostgreSQL: {sentence(error, source.dsn)}") from None
-    except psycopg.Error as error:
-        raise Broken(f"PostgreSQL: {sentence(error, source.dsn)}") from None
+_BAD_VALUE: Final = (psycopg.DataError, errors.RaiseException, errors.CardinalityViolation)
+_BROKEN: Final = (psycopg.ProgrammingError, errors.InsufficientPrivilege)
 
 
 class PostgreSQL(Dialect):
     """One connection."""
 
-    mark: ClassVar[str] = "%s"
+    product: ClassVar[str] = "PostgreSQL"
+    errors: ClassVar[tuple[type[Exception], ...]] = (psycopg.Error,)
+    role: ClassVar[str] = "sitemapd"
+    types: ClassVar[Types] = Types(
+        id="",
+        name="text",
+        long="text",
+        moment="timestamptz NOT NULL DEFAULT clock_timestamp()",
+        link="text",
+        outbox_end=" WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)",
+    )
 
     def __init__(self, source: DatabaseSource, *, application: str = "sitemapd") -> None:
         super().__init__(source)
@@ -75,7 +74,7 @@ class PostgreSQL(Dialect):
             psycopg.conninfo.conninfo_to_dict(source.dsn)
         except psycopg.ProgrammingError:
             source.bad("dsn", "is not readable as an address.", "Percent-encode the password.")
-        with translated(source):
+        with self.translated():
             self._connection = psycopg.connect(
                 source.dsn, connect_timeout=5, application_name=application, keepalives_idle=30
             )
@@ -90,43 +89,26 @@ class PostgreSQL(Dialect):
                 self._connection.execute(f"LISTEN {OUTBOX}")
             self._connection.commit()
 
-    def close(self) -> None:
-        """Close the connection."""
-        with suppress(psycopg.Error):
-            self._connection.close()
+    def failure(self, error: Exception) -> SitemapdError:
+        """By the class of its SQLSTATE."""
+        told = self.sentence(error)
+        if isinstance(error, _BAD_VALUE):
+            return BadValue(f"PostgreSQL: {told}")
+        if not isinstance(error, _BROKEN) and isinstance(
+            error, psycopg.OperationalError | psycopg.InterfaceError
+        ):
+            return self.away(told)
+        return Broken(f"PostgreSQL: {told}")
 
-    def run(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement."""
-        with translated(self.source):
-            cursor = self._connection.execute(sql.encode(), tuple(values))
-            return cursor.fetchall() if cursor.description else []
-
-    def define(self, sql: str) -> None:
-        """Run one statement in which a % stands for itself."""
-        with translated(self.source):
-            self._connection.execute(sql.encode())
-
-    def commit(self) -> None:
-        """Commit."""
-        with translated(self.source):
-            self._connection.commit()
-
-    def rollback(self) -> None:
-        """Roll back."""
-        with suppress(psycopg.Error):
-            self._connection.rollback()
-
-    def quote(self, name: str) -> str:
-        """An identifier, quoted."""
-        return '"' + name.replace('"', '""') + '"'
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """A savepoint where a transaction is open: an error would end it."""
+        with self.translated(), self._connection.transaction():
+            yield
 
     def ours(self, name: str) -> str:
         """A table of ours, in the outbox's schema."""
         return f"{self.quote(self.source.outbox_schema or 'public')}.{self.quote(name)}"
-
-    def fragment(self, sql: str) -> str:
-        """With % for parameters."""
-        return sql.replace("%", "%%")
 
     def text(self, column: Column, prefix: str = "") -> str:
         """Cast to text; bytes as hex."""
@@ -134,40 +116,34 @@ class PostgreSQL(Dialect):
         return f"encode({quoted}, 'hex')" if column.kind == "bytes" else f"{quoted}::text"
 
     def columns_of(self, relation: str) -> list[Column]:
-        """Names and types as an empty result has them."""
-        with translated(self.source):
-            cursor = self._connection.execute(f"SELECT * FROM {relation} LIMIT 0".encode(), ())
+        """With the names of their types, for casts."""
+        with self.translated():
+            cursor = self._connection.execute(f"SELECT * FROM {relation} LIMIT 0", ())
             found = [(column.name, column.type_code) for column in cursor.description or ()]
-            types: dict[int, str] = dict(
-                self._connection.execute(
-                    "SELECT oid, format_type(oid, -1) FROM pg_type WHERE oid = ANY(%s)",
-                    [[code for _, code in found]],
-                ).fetchall()
-            )
-            return [Column(name, _KINDS.get(code, "text"), types[code]) for name, code in found]
+        sql = "SELECT oid, format_type(oid, -1) FROM pg_type WHERE oid = ANY(%s)"
+        types = dict(self.run(sql, [[code for _, code in found]]))
+        return [Column(name, _KINDS.get(code, "text"), types[code]) for name, code in found]
 
     def table(self, name: str) -> Table:
         """As the search path finds it."""
         parts = name.split(".")
-        quoted = ".".join(map(self.quote, parts))
         rows = self.run(
             "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE c.oid = to_regclass(%s) AND c.relkind IN ('r', 'p')",
-            [quoted],
+            [".".join(map(self.quote, parts))],
         )
         if rows:
             return Table(*rows[0])
-        known = [
-            row[0] if len(parts) == 1 else f"{row[1]}.{row[0]}"
-            for row in self.run(
-                "SELECT table_name, table_schema FROM information_schema.tables "
-                "WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('pg_catalog', 'information_schema')"
-            )
-        ]
-        raise Broken(f"there is no table {name}.{near(name, known)}")
+        known = self.run(
+            "SELECT table_schema, table_name FROM information_schema.tables "
+            "WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('pg_catalog', 'information_schema')"
+        )
+        raise Broken(
+            f"there is no table {name}.{near(name, ('.'.join(row[-len(parts) :]) for row in known))}"
+        )
 
     def primary_key(self, table: Table) -> list[str]:
-        """In the key's order."""
+        """From pg_index."""
         rows = self.run(
             "SELECT a.attname FROM pg_index i "
             "CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, place) "
@@ -197,11 +173,11 @@ class PostgreSQL(Dialect):
         """Deleted as they are read, for nobody but this transaction as long as it has not committed.
 
         They are known by their ctid: an id from a sequence would change what lastval() tells the application.
+        They come about in the order in which they were written, which decides nothing.
         """
         rows = self.run(
             f"DELETE FROM {self.outbox} WHERE ctid = ANY(ARRAY("
-            f"SELECT ctid FROM {self.outbox} WHERE source = %s ORDER BY created LIMIT %s)) "
-            "RETURNING 0, kind, old, new",
+            f"SELECT ctid FROM {self.outbox} WHERE source = %s LIMIT %s)) RETURNING 0, kind, old, new",
             [label, limit],
         )
         return Record.several(rows)
@@ -224,18 +200,9 @@ class PostgreSQL(Dialect):
         unnested = ", ".join(["%s::text[]"] * len(columns))
         return f"({names}) IN (SELECT {values} FROM unnest({unnested}) AS u({aliases}))", arrays
 
-    def stream(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
-        """By a server-side cursor."""
-        with translated(self.source):
-            cursor = self._connection.cursor("sitemapd")
-            try:
-                cursor.execute(sql.encode(), ())
-                while rows := cursor.fetchmany(STREAM_ROWS):
-                    yield rows
-            finally:
-                with suppress(psycopg.Error):
-                    cursor.close()
-                self.rollback()
+    def streaming_cursor(self) -> Any:
+        """On the server's side."""
+        return self._connection.cursor("sitemapd")
 
     def wait(self, seconds: float, wake: Event) -> None:
         """With `notify`, until the next commit of a trigger."""
@@ -244,7 +211,7 @@ class PostgreSQL(Dialect):
             return
         end = monotonic() + seconds
         while not wake.is_set() and (left := end - monotonic()) > 0:
-            with translated(self.source):
+            with self.translated():
                 if any(True for _ in self._connection.notifies(timeout=min(left, SLICE_S), stop_after=1)):
                     return
 
@@ -252,30 +219,27 @@ class PostgreSQL(Dialect):
         """Of timestamptz."""
         return f"extract(epoch FROM clock_timestamp() - {moment})"
 
-    def _triggers(self, plan: Plan) -> list[tuple[Any, ...]]:
-        """Of each that is there: has it this definition, does it fire, a text that its changes change."""
-        wanted = [[self.qualified(table), name] for table, name in plan.triggers]
-        return self.run(
-            "SELECT position(%s IN p.prosrc) > 0, t.tgenabled IN ('O', 'A'), "
+    def triggers_on(self, shape: Shape, watched: Watched) -> TableTriggers:
+        """One function, and a trigger for each kind of statement."""
+        return statement_triggers(self, shape, watched)
+
+    def found_triggers(self, plan: Plan) -> list[Found]:
+        """On the tables that the names mean now. A restored table has other numbers in the catalog."""
+        tables, names = zip(*plan.triggers, strict=True)
+        rows = self.run(
+            "SELECT t.tgname, t.tgenabled IN ('O', 'A'), p.prosrc, "
             "concat_ws(' ', t.tgrelid, t.oid, t.xmin, p.oid, p.xmin) "
             "FROM unnest(%s::text[], %s::text[]) AS w(relation, name) "
             "JOIN pg_trigger t ON t.tgrelid = to_regclass(w.relation) AND t.tgname = w.name "
             "JOIN pg_proc p ON p.oid = t.tgfoid ORDER BY w.relation, w.name",
-            [plan.definition, [each[0] for each in wanted], [each[1] for each in wanted]],
+            [list(map(self.qualified, tables)), list(names)],
         )
+        return [Found(*row) for row in rows]
 
-    def installed(self, plan: Plan) -> Installed:
-        """By the definition in the functions' bodies, on the tables that the names mean now."""
-        rows = self._triggers(plan)
-        there = self.run("SELECT to_regclass(%s) IS NOT NULL", [self.outbox])[0][0]
-        if not there or len(rows) < len(plan.triggers) or not all(fires for _, fires, _ in rows):
-            return "missing"
-        return "installed" if all(same for same, _, _ in rows) else "different"
-
-    def ground(self, plan: Plan) -> str:
-        """By the catalog's own numbers: a table that was restored from a dump has others."""
-        outbox = self.run("SELECT to_regclass(%s)::oid", [self.outbox])[0][0]
-        return " ".join([str(outbox), *(f"{fires} {told}" for _, fires, told in self._triggers(plan))])
+    def found_tables(self, plan: Plan) -> list[str]:
+        """By their oids."""
+        sql = "SELECT to_regclass(name)::oid::text FROM unnest(%s::text[]) AS name ORDER BY 1"
+        return [oid for (oid,) in self.run(sql, [list(map(self.ours, plan.needed))]) if oid]
 
     def marked(self) -> list[tuple[str, str]]:
         """Functions; their triggers go with them."""
@@ -285,17 +249,9 @@ class PostgreSQL(Dialect):
             "WHERE left(p.proname, 9) = 'sitemapd_' AND p.prorettype = 'trigger'::regtype ORDER BY 2, 3"
         )
         return [
-            (body, f"DROP FUNCTION IF EXISTS {self.quote(schema)}.{self.quote(name)}() CASCADE")
-            for body, schema, name in rows
+            (body, f"DROP FUNCTION IF EXISTS {self.qualified(Table(*name))}() CASCADE")
+            for body, *name in rows
         ]
-
-    def upsert(self, label: str, column: str, value: str | None) -> None:
-        """By ON CONFLICT."""
-        self.run(
-            f"INSERT INTO {self.ours(SOURCES)} (source, {column}) VALUES (%s, %s) "
-            f"ON CONFLICT (source) DO UPDATE SET {column} = excluded.{column}",
-            [label, value],
-        )
 
 
 class _Text(Loader):

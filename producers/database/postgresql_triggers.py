@@ -13,85 +13,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
-from producers.database.dialect import Dialect
-from producers.database.shape import SOURCES, URLS, Column, Shape, Table, Watched
-from producers.database.triggers import EVENTS, Plan, comment, literal, name_of, plan
+from producers.database.shape import Column, Shape, Watched
+from producers.database.triggers import EVENTS, TableTriggers, comment, literal, name_of
 
-_EVENTS = (
-    ("insert", "REFERENCING NEW TABLE AS sitemapd_new "),
-    ("update", "REFERENCING OLD TABLE AS sitemapd_old NEW TABLE AS sitemapd_new "),
-    ("delete", "REFERENCING OLD TABLE AS sitemapd_old "),
-    ("truncate", ""),
-)
+if TYPE_CHECKING:
+    from producers.database.dialect import Dialect
 
-
-def build(dialect: Dialect, shape: Shape) -> Plan:
-    """The plan for one source."""
-    create: list[str] = []
-    drop: list[str] = []
-    triggers: list[tuple[Table, str]] = []
-    for watched in shape.watched:
-        name, on = name_of(shape, watched.table), dialect.qualified(watched.table)
-        function = dialect.ours(name)
-        create.append(_function(dialect, shape, function, watched))
-        # A table that was swapped away keeps its triggers, and would go on noting.
-        create.append(_drop_elsewhere(function, on))
-        for event, referencing in _EVENTS:
-            trigger = f"{name}_{event}"
-            create.append(f"DROP TRIGGER IF EXISTS {dialect.quote(trigger)} ON {on}")
-            create.append(
-                f"CREATE TRIGGER {dialect.quote(trigger)} AFTER {event.upper()} ON {on}\n"
-                f"    {referencing}FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
-            )
-            triggers.append((watched.table, trigger))
-        drop.append(f"DROP FUNCTION IF EXISTS {function}() CASCADE")
-    return plan(
-        dialect,
-        tables=_tables(dialect),
-        create=create,
-        drop=drop,
-        triggers=triggers,
-        grants=_grants(dialect, shape),
-    )
+_EVENTS: Final = {
+    "insert": "REFERENCING NEW TABLE AS sitemapd_new ",
+    "update": "REFERENCING OLD TABLE AS sitemapd_old NEW TABLE AS sitemapd_new ",
+    "delete": "REFERENCING OLD TABLE AS sitemapd_old ",
+    "truncate": "",
+}
 
 
-def _tables(dialect: Dialect) -> list[str]:
-    return [
-        (
-            f"CREATE TABLE IF NOT EXISTS {dialect.outbox} (\n"
-            "    source text NOT NULL,\n"
-            "    kind text NOT NULL DEFAULT 'row',\n"
-            "    old text,\n"
-            "    new text,\n"
-            "    created timestamptz NOT NULL DEFAULT clock_timestamp()\n"
-            ") WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)"
-        ),
-        f"CREATE INDEX IF NOT EXISTS sitemapd_outbox_oldest ON {dialect.outbox} (source, created)",
-        (
-            f"CREATE TABLE IF NOT EXISTS {dialect.ours(SOURCES)} (\n"
-            "    source text PRIMARY KEY,\n    definition text,\n    told text\n)"
-        ),
-        (
-            f"CREATE TABLE IF NOT EXISTS {dialect.ours(URLS)} (\n"
-            "    source text NOT NULL,\n    feed text NOT NULL,\n    link text NOT NULL,\n"
-            "    row_key text NOT NULL,\n    held text NOT NULL,\n"
-            "    PRIMARY KEY (source, row_key, feed)\n)"
-        ),
-        f"CREATE INDEX IF NOT EXISTS sitemapd_urls_link ON {dialect.ours(URLS)} (source, feed, link)",
-    ]
-
-
-def _grants(dialect: Dialect, shape: Shape) -> list[str]:
-    schemas = {dialect.quote(table.schema) for table in shape.tables}
-    schemas.add(dialect.quote(shape.source.outbox_schema or "public"))
-    return [
-        *(f"GRANT USAGE ON SCHEMA {schema} TO sitemapd" for schema in sorted(schemas)),
-        *(f"GRANT SELECT ON {dialect.qualified(table)} TO sitemapd" for table in shape.tables),
-        f"GRANT SELECT, INSERT, DELETE ON {dialect.outbox} TO sitemapd",
-        f"GRANT SELECT, INSERT, UPDATE ON {dialect.ours(SOURCES)} TO sitemapd",
-        *([f"GRANT SELECT, INSERT, DELETE ON {dialect.ours(URLS)} TO sitemapd"] if shape.feeds else []),
-    ]
+def statement_triggers(dialect: Dialect, shape: Shape, watched: Watched) -> TableTriggers:
+    """The triggers of a source on one table."""
+    name, on = name_of(shape, watched.table), dialect.qualified(watched.table)
+    function = dialect.ours(name)
+    # A table that was swapped away keeps its triggers, and would go on noting.
+    create = [_function(dialect, shape, function, watched), _drop_elsewhere(function, on)]
+    for event, referencing in _EVENTS.items():
+        trigger = dialect.quote(f"{name}_{event}")
+        create.append(f"DROP TRIGGER IF EXISTS {trigger} ON {on}")
+        create.append(
+            f"CREATE TRIGGER {trigger} AFTER {event.upper()} ON {on}\n"
+            f"    {referencing}FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
+        )
+    drop = [f"DROP FUNCTION IF EXISTS {function}() CASCADE"]
+    return TableTriggers([f"{name}_{event}" for event in _EVENTS], create, drop)
 
 
 def _drop_elsewhere(function: str, on: str) -> str:
@@ -115,15 +67,18 @@ def _function(dialect: Dialect, shape: Shape, function: str, watched: Watched) -
     notify = (
         "    IF FOUND THEN\n        NOTIFY sitemapd_outbox;\n    END IF;\n" if shape.source.notify else ""
     )
-    branches = {"INSERT": _written(dialect, watched, "new"), "DELETE": _written(dialect, watched, "old")}
-    branches["UPDATE"] = _updated(dialect, shape, watched)
+    branches = {
+        "insert": ("new", f"{_json(dialect, watched)} FROM sitemapd_new"),
+        "update": ("old, new", _updated(dialect, shape, watched)),
+        "delete": ("old", f"{_json(dialect, watched)} FROM sitemapd_old"),
+    }
     asked, done = "", ""
-    for at, event in enumerate(map(str.upper, EVENTS)):
+    for at, event in enumerate(EVENTS):
         columns, query = branches[event]
         word = "ELSIF" if at else "IF"
-        asked += f"        {word} TG_OP = '{event}' THEN\n            PERFORM {query} LIMIT 0;\n"
+        asked += f"        {word} TG_OP = '{event.upper()}' THEN\n            PERFORM {query} LIMIT 0;\n"
         done += (
-            f"    {word} TG_OP = '{event}' THEN\n"
+            f"    {word} TG_OP = '{event.upper()}' THEN\n"
             f"        INSERT INTO {outbox} (source, {columns}) SELECT {label}, {query};\n"
         )
     return (
@@ -163,25 +118,18 @@ def _has_times(column: Column) -> bool:
     return column.kind in ("instant", "local", "day") or column.type.endswith(("[]", "range", "interval"))
 
 
-def _json(pairs: Iterable[tuple[str, str]]) -> str:
-    return f"json_build_object({', '.join(f'{literal(name)}, {value}' for name, value in pairs)})::text"
+def _json(dialect: Dialect, watched: Watched, prefix: str = "") -> str:
+    """The address columns of a row, as text."""
+    pairs = (f"{literal(name)}, {dialect.noted_as(each, prefix)}" for name, each in watched.noted.items())
+    return f"json_build_object({', '.join(pairs)})::text"
 
 
-def _written(dialect: Dialect, watched: Watched, row: str) -> tuple[str, str]:
-    """The outbox's column, and a query of its values, for rows that came or went."""
-    pairs = ((name, dialect.noted_as(column)) for name, column in watched.noted.items())
-    return row, f"{_json(pairs)} FROM sitemapd_{row}"
-
-
-def _updated(dialect: Dialect, shape: Shape, watched: Watched) -> tuple[str, str]:
-    """Rows before and after, paired by their key."""
+def _updated(dialect: Dialect, shape: Shape, watched: Watched) -> str:
+    """The query of the values before and after, of rows that are paired by their key."""
     quote = dialect.quote
     own = next(iter(watched.noted.values())).name
     key = shape.key if shape.table else dialect.primary_key(watched.table) or [own]
     paired = " AND ".join(f"o.{quote(name)} = n.{quote(name)}" for name in key)
-
-    def pairs(row: str) -> Iterable[tuple[str, str]]:
-        return ((name, dialect.noted_as(column, f"{row}.")) for name, column in watched.noted.items())
 
     def unlike(columns: Iterable[Column]) -> str:
         several = list(dict.fromkeys(columns))
@@ -192,13 +140,10 @@ def _updated(dialect: Dialect, shape: Shape, watched: Watched) -> tuple[str, str
     matters = "o IS DISTINCT FROM n" if watched.whole else unlike((*keys, *watched.matters))
     gone, came = (f"{row}.{quote(key[0])} IS NOT NULL" for row in "on")
     return (
-        "old, new",
-        (
-            f"CASE WHEN {gone} AND (NOT {came} OR {unlike(watched.noted.values())})\n"
-            f"                THEN {_json(pairs('o'))} END,\n"
-            f"            CASE WHEN {came} THEN {_json(pairs('n'))} END\n"
-            f"        FROM sitemapd_old AS o FULL JOIN sitemapd_new AS n ON {paired}\n        WHERE {matters}"
-        ),
+        f"CASE WHEN {gone} AND (NOT {came} OR {unlike(watched.noted.values())})\n"
+        f"                THEN {_json(dialect, watched, 'o.')} END,\n"
+        f"            CASE WHEN {came} THEN {_json(dialect, watched, 'n.')} END\n"
+        f"        FROM sitemapd_old AS o FULL JOIN sitemapd_new AS n ON {paired}\n        WHERE {matters}"
     )
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from producers.database.dates import NoDate, lastmod_of
 from producers.database.shape import Shape
 from producers.database.template import shown
+from producers.dates import NoDate, lastmod_of
 from sitemap_store.errors import Refused
 from sitemap_store.model.dates import instant_ms
 from sitemap_store.model.site import Site
 from sitemap_store.model.urls import normalise
 from sitemap_store.model.values import check_changefreq, check_priority
 
+MANY_ENCODED: Final = 10
+"""Rows that seem to be percent-encoded already from which on somebody should be told."""
 _ENCODED: Final = re.compile("%25[0-9A-Fa-f]{2}")
 _MOST: Final = 10_000
 """Refused rows that are remembered as told; after that some may be told twice."""
@@ -82,13 +84,6 @@ class Reader:
         )
         return tuple.__new__(Listed, row)  # half the time of Listed(…)
 
-    def lines(self, rows: Iterable[Sequence[object]]) -> Iterator[str]:
-        """What rows say, each as a line of `compare`; of rows that make no URL none."""
-        for listed in map(self.read, rows):
-            if listed is not None:
-                loc, lastmod, changefreq, priority = listed
-                yield f"{loc}\t{lastmod}\t{changefreq}\t{priority}\t"
-
     def loc(self, values: Sequence[object]) -> str | None:
         """The URL of a row's values; None when it makes none. Refusals are counted and kept."""
         if self._hex:
@@ -108,20 +103,20 @@ class Reader:
                 self.encoded += 1
             return normalise(self._base + path, self._rules).loc
         except Refused as refused:
-            self._refuse(refused, values)
+            row = ", ".join(
+                f"{name} = {shown(value)}" for name, value in zip(self._url_names, values, strict=False)
+            )
+            self.refuse(Refused(loc=refused.loc or row, rule=refused.rule, detail=refused.detail))
             return None
 
-    def _refuse(self, refused: Refused, values: Sequence[object]) -> None:
-        row = ", ".join(
-            f"{name} = {shown(value)}" for name, value in zip(self._url_names, values, strict=False)
-        )
-        told = Refused(loc=refused.loc or row, rule=refused.rule, detail=refused.detail)
-        if told.loc in self._refused:
+    def refuse(self, row: Refused) -> None:
+        """Keep a refused row until somebody is told, unless it was kept before."""
+        if row.loc in self._refused:
             return
         if len(self._refused) >= _MOST:
             self._refused.clear()
-        self._refused[told.loc] = None
-        self.refusals.append(told)
+        self._refused[row.loc] = None
+        self.refusals.append(row)
 
     def _lastmod(self, value: object) -> str:
         try:

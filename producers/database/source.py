@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NoReturn, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from producers.database.dates import Numbers
+from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
+
 from producers.database.template import Template
+from producers.dates import Numbers
+from producers.settings import STRICT, SourceSettings, Text, Texts, within
 from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.model.dates import parse_lastmod, zone_at
 from sitemap_store.model.protocol import CHANGEFREQS
 from sitemap_store.model.values import check_changefreq, check_priority
-from sitemap_store.model.wire import check_source
 
 KINDS: Final[Mapping[str, str]] = {
     "postgresql": "postgresql",
@@ -26,21 +27,21 @@ KINDS: Final[Mapping[str, str]] = {
     "sqlite": "sqlite",
 }
 """Scheme of a dsn → kind of database."""
-INSTALLS: Final = ("manual", "auto")
 _NUMBER: Final = re.compile(r"[0-9.]+")
 _NAME: Final = re.compile(r"[^\s\"'`;.\x00]+(\.[^\s\"'`;.\x00]+)?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Feed:
+class Feed(BaseModel):
     """One table whose rows feed a source's `query`."""
 
-    table: str
-    column: str
+    model_config = STRICT
+
+    table: str = Field(exclude=True)
+    column: Text
     """The column of the table that says which rows of the query a change concerns …"""
-    matches: str
+    matches: Text
     """… and the column of the query that it is compared with."""
-    watch: tuple[str, ...]
+    watch: Texts
     """The columns of the table whose change matters."""
 
     @property
@@ -49,26 +50,42 @@ class Feed:
         return f"{self.table}.{self.column}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseSource:
+def _feeds(given: object) -> object:
+    """Table → its options, or a list of such: as one list, each with its table."""
+    if not isinstance(given, dict):
+        if isinstance(given, tuple) and all(isinstance(each, Feed) for each in given):
+            return given
+        raise ValueError(f"{given!r} is no table. Write [….feeds.TABLE] for each table that is read.")
+    return tuple(
+        {**each, "table": str(table)} if isinstance(each, dict) else each for table, each in _pairs(given)
+    )
+
+
+def _pairs(given: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+    several = ((table, each if isinstance(each, list) else [each]) for table, each in given.items())
+    return [(table, each) for table, links in several for each in links]
+
+
+class DatabaseSource(SourceSettings):
     """One database source. Raises BadSetting, named `database.NAME.OPTION`."""
 
-    name: str
-    """What its entries name as their source."""
-    dsn: str = field(repr=False)
+    group: ClassVar[str] = "database"
+    secret: ClassVar[str] = "dsn"
+
+    dsn: str = Field(repr=False)
     """postgresql://…, mysql://…, mariadb://… or sqlite:///FILE."""
     url: str
     """Template of a row's address below the site's base, over columns."""
     table: str = ""
     """The table, with its schema where that is needed. Not beside `query`."""
-    key: tuple[str, ...] = ()
+    key: Texts = ()
     """The columns that tell its rows apart; left out: the table's primary key."""
     where: str = ""
     """An SQL condition over a row's columns: which rows are published. Left out: all."""
     query: str = ""
     """In place of `table`: a SELECT that joins several tables, one row a URL."""
-    feeds: Any = ()
-    """The tables that `query` reads: name → options of a `Feed`, or a list of such; then the feeds."""
+    feeds: Annotated[tuple[Feed, ...], BeforeValidator(_feeds)] = ()
+    """The tables that `query` reads; written as name → options of a `Feed`, or a list of such."""
     lastmod: str = ""
     """The column, or a date for all rows, of when the page last changed."""
     lastmod_numbers: Numbers = "auto"
@@ -79,52 +96,22 @@ class DatabaseSource:
     """A column, or a number."""
     timezone: str = ""
     """The zone of times that are stored without one, such as Europe/Berlin or +01:00."""
-    triggers: str = "manual"
+    triggers: Literal["manual", "auto"] = "manual"
     """manual (`sitemapd triggers install`), or auto: the relay installs them when it starts."""
-    setup: Path | None = None
+    setup: Annotated[Path | None, Field(strict=False)] = None
     """SQLite only: a file of SQL that is run when the database has no tables yet."""
     outbox_schema: str = ""
     """PostgreSQL only: the schema of the outbox; left out: public."""
     notify: bool = False
     """PostgreSQL only: triggers wake the relay at commit by NOTIFY."""
-    check_interval: float = 5.0
+    check_interval: Annotated[float, within(0.02, 3600)] = 5.0
     """Seconds between two looks at whether the triggers, their table and the outbox are still the same."""
-    poll_interval: float = 0.25
+    poll_interval: Annotated[float, within(0.02, 3600)] = 0.25
     """Seconds between two looks at the outbox."""
-    reconcile_interval: float = 3600.0
+    reconcile_interval: Annotated[float, within(1, 31 * 86_400, zero=True)] = 3600.0
     """Seconds between two comparisons of the whole table with the state; 0 for none."""
-    max_delete: float = 0.2
+    max_delete: Annotated[float, within(0, 1)] = 0.2
     """The share of the source's URLs, 0 to 1, that a comparison may delete if it is over 100 of them."""
-
-    def __post_init__(self) -> None:
-        try:
-            check_source(self.name)
-        except Refused as refused:
-            raise BadSetting(setting=f"database.{self.name}", detail=refused.detail) from refused
-        self._check_types()
-        self._check_dsn()
-        try:
-            Template(self.url)
-        except ValueError as error:
-            self.bad("url", str(error))
-        if self.timezone:
-            try:
-                zone_at("2026-01-01", "00:00:00", self.timezone)
-            except BadSetting as error:
-                self.bad("timezone", error.detail, error.hint)
-        self._check_relation()
-        for option, choices in (("triggers", INSTALLS), ("lastmod_numbers", get_args(Numbers))):
-            if getattr(self, option) not in choices:
-                self.bad(option, f"{getattr(self, option)!r} is none of {', '.join(choices)}.")
-        self._check_priority()
-        self._within("check_interval", 0.02, 3600)
-        self._within("poll_interval", 0.02, 3600)
-        self._within("max_delete", 0, 1)
-        if self.reconcile_interval != 0:
-            self._within("reconcile_interval", 1, 31 * 86_400)
-        for option, kind in (("notify", "postgresql"), ("outbox_schema", "postgresql"), ("setup", "sqlite")):
-            if getattr(self, option) and self.kind != kind:
-                self.bad(option, f"is for {kind} databases only.")
 
     @property
     def kind(self) -> str:
@@ -136,16 +123,16 @@ class DatabaseSource:
         """The file of a SQLite database."""
         return Path(urlsplit(self.dsn).path[1:])
 
-    @property
+    @cached_property
     def template(self) -> Template:
-        """The template, parsed. Raises ValueError."""
+        """The template, parsed."""
         return Template(self.url)
 
-    @property
+    @cached_property
     def constants(self) -> Mapping[str, str]:
-        """What lastmod, changefreq and priority are where they are no columns, checked."""
+        """What lastmod, changefreq and priority are where they are no columns."""
         found = {}
-        if isinstance(self.priority, float | int) or _NUMBER.fullmatch(self.priority):
+        if not isinstance(self.priority, str) or _NUMBER.fullmatch(self.priority):
             found["priority"] = check_priority(self.priority)
         if self.changefreq in CHANGEFREQS:
             found["changefreq"] = check_changefreq(self.changefreq)
@@ -156,86 +143,69 @@ class DatabaseSource:
     @property
     def columns(self) -> Mapping[str, str]:
         """Field of an entry → the column that it is read from."""
-        constants = self.constants
         given = {"lastmod": self.lastmod, "changefreq": self.changefreq, "priority": self.priority}
-        return {name: str(value) for name, value in given.items() if value != "" and name not in constants}
+        return {
+            name: str(value) for name, value in given.items() if value != "" and name not in self.constants
+        }
 
-    def bad(self, option: str, detail: str, hint: str = "") -> NoReturn:
-        """Raise BadSetting for one option."""
-        raise BadSetting(setting=f"database.{self.name}.{option}", detail=detail, hint=hint)
+    @classmethod
+    def place(cls, loc: tuple[int | str, ...], options: Mapping[str, Any]) -> tuple[str, type[BaseModel]]:
+        """Of a feed: by its table, and not by its number."""
+        if loc[0] == "feeds" and len(loc) > 1:
+            table, _ = _pairs(options["feeds"])[int(loc[1])]
+            return ".".join(["feeds", str(table), *map(str, loc[2:3])]), Feed
+        return super().place(loc, options)
 
-    def _check_types(self) -> None:
-        for each in dataclasses.fields(self):
-            value = getattr(self, each.name)
-            if each.name == "key":
-                object.__setattr__(self, "key", self._names("key", value))
-            elif each.name == "setup":
-                if value is not None and not isinstance(value, str | Path):
-                    self.bad("setup", f"{value!r} is no name of a file.")
-                object.__setattr__(self, "setup", None if value is None else Path(value))
-            elif each.name == "feeds":
-                object.__setattr__(self, "feeds", tuple(self._feeds(value)))
-            elif each.name == "priority":
-                if isinstance(value, bool) or not isinstance(value, str | int | float):
-                    self.bad("priority", f"{value!r} is neither a column nor a number.")
-            elif each.name == "notify":
-                if not isinstance(value, bool):
-                    self.bad("notify", f"{value!r} is neither true nor false.")
-            elif each.type == "float":
-                if isinstance(value, bool) or not isinstance(value, int | float):
-                    self.bad(each.name, f"{value!r} is no number.")
-            elif not isinstance(value, str):
-                # A value that is meant for the dsn is not shown.
-                shown = "" if each.name == "dsn" else f"{value!r} "
-                self.bad(each.name, f"{shown}is no text.")
+    @field_validator("key")
+    @classmethod
+    def _names_columns(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(names):
+            raise ValueError(f"{list(names)!r} has an empty name.")
+        return names
 
-    def _names(self, option: str, value: object) -> tuple[str, ...]:
-        several = (value,) if isinstance(value, str) else value
-        if not isinstance(several, list | tuple) or not all(
-            isinstance(name, str) and name for name in several
-        ):
-            self.bad(option, f"{value!r} is no list of columns.", 'Write ["one", "other"].')
-        return tuple(several)
+    @field_validator("priority", mode="before")
+    @classmethod
+    def _is_column_or_number(cls, value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError(f"{value!r} is neither a column nor a number.")
+        return value
 
-    def _feeds(self, given: object) -> Iterator[Feed]:
-        if isinstance(given, Mapping):
-            for name, several in given.items():
-                for each in several if isinstance(several, list | tuple) else (several,):
-                    yield self._feed(str(name), each)
-        elif isinstance(given, tuple) and all(isinstance(each, Feed) for each in given):
-            yield from given
-        else:
-            self.bad("feeds", f"{given!r} is no table.", "Write [….feeds.TABLE] for each table that is read.")
+    @field_validator("where", "query")
+    @classmethod
+    def _is_one_statement(cls, sql: str) -> str:
+        if ";" in sql:
+            raise ValueError("has a semicolon.")
+        return sql
 
-    def _feed(self, name: str, given: object) -> Feed:
-        at = f"feeds.{name}"
-        if not isinstance(given, Mapping):
-            self.bad(at, "is no table.", 'Write column = "…", matches = "…" and watch = ["…"].')
-        known = [each.name for each in dataclasses.fields(Feed) if each.name != "table"]
-        for option in given:
-            if option not in known:
-                self.bad(f"{at}.{option}", "is no setting of sitemapd.", f"Known: {', '.join(known)}.")
-        values: dict[str, Any] = dict(given)
-        for option in known:
-            if option not in values:
-                self.bad(f"{at}.{option}", "is missing.")
-        for option in ("column", "matches"):
-            if not isinstance(values[option], str) or not values[option]:
-                self.bad(f"{at}.{option}", f"{values[option]!r} is no name of a column.")
-        values["watch"] = self._names(f"{at}.watch", values["watch"])
-        return Feed(table=name, **values)
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self._check_dsn()
+        try:
+            _ = self.template, self.constants
+            if self.timezone:
+                zone_at("2026-01-01", "00:00:00", self.timezone)
+        except ValueError as error:
+            self.bad("url", str(error))
+        except Refused as refused:
+            self.bad(refused.rule, refused.detail)
+        except BadSetting as error:
+            self.bad("timezone", error.detail, error.hint)
+        self._check_relation()
+        for option, kind in (("notify", "postgresql"), ("outbox_schema", "postgresql"), ("setup", "sqlite")):
+            if getattr(self, option) and self.kind != kind:
+                self.bad(option, f"is for {kind} databases only.")
+        return self
 
     def _check_dsn(self) -> None:
+        # Its value is never shown: it may hold a password.
         try:
-            scheme = urlsplit(self.dsn).scheme
+            scheme, _, path, _, _ = urlsplit(self.dsn)
         except ValueError:
-            scheme = ""
+            scheme = path = ""
         if scheme not in KINDS:
-            # Not the dsn itself: it may hold a password.
-            self.bad(
-                "dsn", "is no address of a database.", "Write postgresql://, mysql:// or sqlite:///FILE."
-            )
-        if self.kind == "sqlite" and not urlsplit(self.dsn).path[1:]:
+            hint = "Write postgresql://, mysql:// or sqlite:///FILE."
+            self.bad("dsn", "is no address of a database.", hint)
+        if self.kind == "sqlite" and not path[1:]:
             self.bad("dsn", "names no file.", "Write sqlite:///shop.db, or sqlite:////srv/shop.db.")
 
     def _check_relation(self) -> None:
@@ -243,6 +213,8 @@ class DatabaseSource:
             self.bad("table", "is missing." if not self.table else "goes without query: set one of them.")
         if self.table and not _NAME.fullmatch(self.table):
             self.bad("table", f"{self.table!r} is no name of a table.")
+        if self.feeds and not self.query:
+            self.bad("feeds", "goes with query only.")
         if self.query:
             if self.where:
                 self.bad("where", "goes without query.", "Write the condition into the query.")
@@ -250,21 +222,3 @@ class DatabaseSource:
                 self.bad("key", "is missing: it names the column that tells the query's rows apart.")
             if not self.feeds:
                 self.bad("feeds", "is missing: it names the tables that the query reads.")
-        elif self.feeds:
-            self.bad("feeds", "goes with query only.")
-        for option in ("where", "query"):
-            if ";" in getattr(self, option):
-                self.bad(option, "has a semicolon.")
-
-    def _check_priority(self) -> None:
-        for option in ("priority", "lastmod"):
-            try:
-                _ = self.constants
-            except Refused as refused:
-                if refused.rule == option:
-                    self.bad(option, refused.detail)
-
-    def _within(self, option: str, low: float, high: float) -> None:
-        value = getattr(self, option)
-        if not low <= value <= high:
-            self.bad(option, f"{value} is not within {low:g} to {high:g}.")

@@ -1,7 +1,12 @@
 """SQLite: row triggers, PRAGMA data_version, a lock file beside the database.
 
-The database's own write lock is held for the moments of deleting from the outbox only, never while events
-are on their way to Redis: the application writes to the same file.
+1. The database's own write lock is held for the moments of deleting from the outbox only, never while events
+   are on their way to Redis: the application writes to the same file.
+2. REPLACE fires no delete trigger unless the writer has set recursive_triggers: the comparison of the whole
+   table finds what it did.
+3. SQLite looks up the names in a trigger when it prepares the application's statement, and refuses it when
+   the outbox is not there; no trigger can catch that. So the relay makes a missing outbox anew, even where it
+   may not install triggers.
 """
 
 from __future__ import annotations
@@ -10,66 +15,61 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import product
 from threading import Event
 from time import monotonic
 from typing import Any, ClassVar, Final
 
-from producers.database.dialect import STREAM_ROWS, Broken, Dialect, Installed, Record, near
-from producers.database.shape import OUTBOX, SOURCES, Column, Table
+from producers.database.dialect import BadValue, Broken, Dialect, Found, near
+from producers.database.outbox import Record
+from producers.database.shape import Column, Shape, Table, Watched
 from producers.database.source import DatabaseSource
-from producers.database.triggers import Plan
-from sitemap_store.errors import Unavailable
+from producers.database.triggers import Plan, TableTriggers, Types, comment, row_triggers
+from sitemap_store.errors import SitemapdError
 
 BUSY_S: Final = 5.0
 """How long a statement waits for the application to finish its transaction."""
 LOCK_SUFFIX: Final = "-sitemapd"
 LOOK_ANYWAY_S: Final = 5.0
 """Seconds after which the outbox is looked at even if the file seems unchanged."""
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Turn the driver's errors into ours."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        code = (error.sqlite_errorcode & 0xFF) if hasattr(error, "sqlite_errorcode") else 0
-        if code in (
-            sqlite3.SQLITE_BUSY,
-            sqlite3.SQLITE_LOCKED,
-            sqlite3.SQLITE_CANTOPEN,
-            sqlite3.SQLITE_IOERR,
-            sqlite3.SQLITE_FULL,
-            sqlite3.SQLITE_SCHEMA,
-        ):
-            raise Unavailable(what="SQLite", detail=str(error)) from None
-        raise Broken(f"SQLite: {error}") from None
-    except sqlite3.Error as error:
-        raise Broken(f"SQLite: {error}") from None
+_NOW: Final = "((julianday('now') - 2440587.5) * 86400.0)"
+_LOST: Final = {
+    *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN),
+    *(sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_SCHEMA),
+}
+"""Codes of errors that trying again may help."""
 
 
 class SQLite(Dialect):
     """One connection."""
 
+    product: ClassVar[str] = "SQLite"
     mark: ClassVar[str] = "?"
+    errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
+    types: ClassVar[Types] = Types(
+        id="    id INTEGER PRIMARY KEY,\n",
+        name="TEXT",
+        long="TEXT",
+        moment=f"REAL NOT NULL DEFAULT {_NOW}",
+        link="TEXT",
+    )
 
     def __init__(self, source: DatabaseSource, *, application: str = "sitemapd") -> None:
         super().__init__(source)
         self._lock: int | None = None
         self._version = 0
         self._seen = float("-inf")
-        file = source.file
-        if source.setup is None and not file.exists():
-            raise Unavailable(what="SQLite", detail=f"there is no file {file}")
-        with translated():
+        if source.setup is None and not source.file.exists():
+            raise self.away(f"there is no file {source.file}")
+        with self.translated():
+            # Statements that write begin a transaction, and take the write lock at once.
             self._connection = sqlite3.connect(
-                file, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+                source.file, timeout=BUSY_S, isolation_level="IMMEDIATE", check_same_thread=False
             )
             self._connection.text_factory = _text  # a row that is no UTF-8 must not spoil the others
-            if source.setup is not None:
-                self._set_up(source)
+        if source.setup is not None:
+            self._set_up(source)
 
     def _set_up(self, source: DatabaseSource) -> None:
         if self.run("SELECT 1 FROM sqlite_master LIMIT 1"):
@@ -86,45 +86,33 @@ class SQLite(Dialect):
                 source.bad("setup", f"{source.setup} fails: {error}.")
             self.rollback()  # another process was first
 
+    def failure(self, error: Exception) -> SitemapdError:
+        """By its code."""
+        lost = isinstance(error, sqlite3.OperationalError) and (error.sqlite_errorcode & 0xFF) in _LOST
+        return self.away(str(error)) if lost else Broken(f"SQLite: {error}")
+
     def close(self) -> None:
         """Close the connection, and give the lead up."""
-        with suppress(sqlite3.Error):
-            self._connection.close()
+        super().close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def run(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement."""
-        with translated():
-            return self._connection.execute(sql, tuple(values)).fetchall()
+        """What fails and can be prepared, fails for a value."""
+        try:
+            return super().run(sql, values)
+        except Broken as error:
+            with self.translated():
+                self._connection.execute(f"EXPLAIN {sql}", tuple(values))
+            raise BadValue(str(error)) from None
 
     def define(self, sql: str) -> None:
-        """Run one statement in a transaction."""
-        with translated():
+        """In a transaction, which the driver begins for changes of rows only."""
+        with self.translated():
             if not self._connection.in_transaction:
                 self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.execute(sql)
-
-    def commit(self) -> None:
-        """Commit, if there is anything to."""
-        with translated():
-            if self._connection.in_transaction:
-                self._connection.execute("COMMIT")
-
-    def rollback(self) -> None:
-        """Roll back."""
-        with suppress(sqlite3.Error):
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-
-    def quote(self, name: str) -> str:
-        """An identifier, quoted."""
-        return '"' + name.replace('"', '""') + '"'
-
-    def fragment(self, sql: str) -> str:
-        """As it is."""
-        return sql
+        super().define(sql)
 
     def text(self, column: Column, prefix: str = "") -> str:
         """As it is: values have types of their own."""
@@ -154,14 +142,9 @@ class SQLite(Dialect):
             return bytes.fromhex(text[2:-1])
         return int(text) if text.lstrip("-").isdigit() else float(text)
 
-    def changed(self, column: Column) -> str:
-        """NULL equals NULL."""
-        name = self.quote(column.name)
-        return f"OLD.{name} IS NOT NEW.{name} COLLATE BINARY"
-
     def columns_of(self, relation: str) -> list[Column]:
         """With the types that they were declared with; values have types of their own."""
-        with translated():
+        with self.translated():
             self._connection.execute("DROP VIEW IF EXISTS temp.sitemapd_columns")
             self._connection.execute(f"CREATE TEMP VIEW sitemapd_columns AS SELECT * FROM {relation}")
             rows = self._connection.execute("PRAGMA temp.table_info(sitemapd_columns)").fetchall()
@@ -178,8 +161,8 @@ class SQLite(Dialect):
         raise Broken(f"there is no table {name}.{near(short, known)}")
 
     def primary_key(self, table: Table) -> list[str]:
-        """In the key's order."""
-        rows = self.run("SELECT name, pk FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk", [table.name])
+        """As it was declared."""
+        rows = self.run("SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk", [table.name])
         return [row[0] for row in rows]
 
     def leading_columns(self, table: Table) -> set[str]:
@@ -207,18 +190,18 @@ class SQLite(Dialect):
 
     def take(self, label: str, limit: int) -> list[Record]:
         """Not locked: no other relay reads them, and no application changes them."""
-        self._look()
+        self._version = self.run("PRAGMA data_version")[0][0]
+        self._seen = monotonic()
         rows = self.run(
-            f"SELECT id, kind, old, new FROM {self.outbox} WHERE source = ? ORDER BY id LIMIT ?",
+            f"SELECT id, created, kind, old, new FROM {self.outbox} WHERE source = ? ORDER BY id LIMIT ?",
             [label, limit],
         )
-        return Record.several(rows)
+        return Record.several(((number, created), *row) for number, created, *row in rows)
 
     def finish(self, label: str, ids: Sequence[Any]) -> None:
-        """In a transaction that begins here."""
-        with translated():
-            self._write()
-            self._connection.executemany(f"DELETE FROM {self.outbox} WHERE id = ?", [(each,) for each in ids])
+        """By number and time: SQLite gives the number of a row that somebody else deleted to another one."""
+        with self.translated():
+            self._connection.executemany(f"DELETE FROM {self.outbox} WHERE id = ? AND created = ?", ids)
 
     def matching(
         self, columns: Sequence[Column], wanted: Sequence[Sequence[object]]
@@ -234,15 +217,13 @@ class SQLite(Dialect):
 
     def stream(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         """From a temporary copy: without WAL a reader that takes its time keeps everybody from writing."""
-        with translated():
-            self._connection.execute("DROP TABLE IF EXISTS temp.sitemapd_stream")
-            self._connection.execute(f"CREATE TEMP TABLE sitemapd_stream AS {sql}")
-            cursor = self._connection.execute("SELECT * FROM temp.sitemapd_stream")
-            try:
-                while rows := cursor.fetchmany(STREAM_ROWS):
-                    yield rows
-            finally:
-                cursor.close()
+        self.run("DROP TABLE IF EXISTS temp.sitemapd_stream")
+        self.run(f"CREATE TEMP TABLE sitemapd_stream AS {sql}")
+        yield from super().stream("SELECT * FROM temp.sitemapd_stream")
+
+    def streaming_cursor(self) -> Any:
+        """The usual one, which reads row by row."""
+        return self._connection.cursor()
 
     def wait(self, seconds: float, wake: Event) -> None:
         """Until another connection has written to the file."""
@@ -270,40 +251,47 @@ class SQLite(Dialect):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         self.run(f"PRAGMA busy_timeout = {round(BUSY_S * 1000)}")
 
-    def _look(self) -> None:
-        self._version = self.run("PRAGMA data_version")[0][0]
-        self._seen = monotonic()
-
-    def _write(self) -> None:
-        if not self._connection.in_transaction:
-            self._connection.execute("BEGIN IMMEDIATE")
-
     def age(self, moment: str) -> str:
         """Of seconds since 1970."""
-        return f"(julianday('now') - 2440587.5) * 86400.0 - {moment}"
+        return f"{_NOW} - {moment}"
 
-    def _triggers(self, plan: Plan) -> list[tuple[Any, ...]]:
-        names = [name for _, name in plan.triggers]
-        return self.run(
-            "SELECT tbl_name, name, sql FROM sqlite_master WHERE type = 'trigger' "
-            f"AND name IN ({', '.join('?' * len(names))}) ORDER BY name",
-            names,
-        )
+    def triggers_on(self, shape: Shape, watched: Watched) -> TableTriggers:
+        """They do nothing that can fail as long as the outbox is there."""
+        triggers = row_triggers(self, shape, watched, "OLD.{0} IS NOT NEW.{0} COLLATE BINARY")
+        create, drop = [], []
+        for each in triggers:
+            drop.append(f"DROP TRIGGER IF EXISTS {self.quote(each.name)}")
+            when = f"    WHEN {each.condition}\n" if each.condition else ""
+            create += [
+                drop[-1],
+                (
+                    f"CREATE TRIGGER {self.quote(each.name)} AFTER {each.event.upper()}\n"
+                    f"    ON {self.quote(watched.table.name)}\n{when}"
+                    f"BEGIN\n    {comment(shape)}\n    {each.insert};\nEND"
+                ),
+            ]
+        return TableTriggers([each.name for each in triggers], create, drop)
 
-    def installed(self, plan: Plan) -> Installed:
-        """By the definition in the triggers' comments."""
-        rows = {(Table("", table), name): sql for table, name, sql in self._triggers(plan)}
-        outbox = self.run("SELECT 1 FROM sqlite_master WHERE name = ?", [OUTBOX])
-        if not outbox or not all(each in rows for each in plan.triggers):
-            return "missing"
-        return "installed" if all(plan.definition in sql for sql in rows.values()) else "different"
+    def found_triggers(self, plan: Plan) -> list[Found]:
+        """By the definition in their comments."""
+        rows = self.run("SELECT tbl_name, name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name")
+        return [
+            Found(name, True, sql, sql)
+            for table, name, sql in rows
+            if (Table("", table), name) in plan.triggers
+        ]
+
+    def found_tables(self, plan: Plan) -> list[str]:
+        """By their names."""
+        rows = self.run("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+        return [name for (name,) in rows if name in plan.needed]
 
     def ground(self, plan: Plan) -> str:
         """By the file, and by the number that every change of the schema raises."""
         try:
             file = os.stat(self.source.file)
         except OSError as error:
-            raise Unavailable(what="SQLite", detail=f"there is no file {self.source.file}") from error
+            raise self.away(f"there is no file {self.source.file}") from error
         version = self.run("PRAGMA schema_version")[0][0]
         return f"{file.st_dev} {file.st_ino} {version}"
 
@@ -314,28 +302,6 @@ class SQLite(Dialect):
             "WHERE type = 'trigger' AND name GLOB 'sitemapd_*' ORDER BY name"
         )
         return [(sql, f"DROP TRIGGER IF EXISTS {self.quote(name)}") for sql, name in rows]
-
-    def request(self, label: str, kind: str, token: str) -> None:
-        """In a transaction of its own."""
-        with translated():
-            self._write()
-        super().request(label, kind, token)
-
-    def upsert(self, label: str, column: str, value: str | None) -> None:
-        """By ON CONFLICT."""
-        with translated():
-            self._write()
-        self.run(
-            f"INSERT INTO {self.ours(SOURCES)} (source, {column}) VALUES (?, ?) "
-            f"ON CONFLICT (source) DO UPDATE SET {column} = excluded.{column}",
-            [label, value],
-        )
-
-    def remember(self, label: str, forget: Any, rows: Any) -> None:
-        """In a transaction that begins here."""
-        with translated():
-            self._write()
-        super().remember(label, forget, rows)
 
 
 def _text(octets: bytes) -> str:

@@ -1,18 +1,17 @@
 """What is installed in a database for one source, as SQL for people and for the database.
 
-The SQL of each kind of database is in a module of its own (`postgresql_triggers` and so on); here is what
-they share. Every trigger keeps four rules: it asks nothing but whether a column that matters changed, it
-writes the address columns as they were and are, it never makes the application's statement fail, and it
-needs no right that the application lacks.
+Every trigger keeps four rules: it asks nothing but whether a column that matters changed, it writes the
+address columns as they were and are, it never makes the application's statement fail, and it needs no right
+that the application lacks. The outbox has no index beside its key: the application would wait for it too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from producers.database.shape import OUTBOX, SOURCES, URLS, Column, Shape, Table, Watched
 
@@ -36,36 +35,105 @@ class Plan:
     """Statements that make the tables of sitemapd, where they are not there yet."""
     create: tuple[str, ...]
     """Statements that make the triggers, anew if they are there."""
+    note: str
+    """The statement that notes which definition is installed, so that the relay compares."""
     drop: tuple[str, ...]
     """Statements that remove the triggers."""
     drop_tables: tuple[str, ...]
     """Statements that remove the tables of sitemapd; for when no source is left."""
     triggers: tuple[tuple[Table, str], ...]
     """Table and name of each trigger."""
+    needed: tuple[str, ...]
+    """The tables of sitemapd without which the source does not work."""
     grants: tuple[str, ...]
     """The least that the relay's role needs, where there are roles."""
 
 
-def plan(
-    dialect: Dialect,
-    *,
-    tables: Sequence[str],
-    create: Sequence[str],
-    drop: Sequence[str],
-    triggers: Sequence[tuple[Table, str]],
-    grants: Sequence[str] = (),
-) -> Plan:
-    """A plan with its definition in place of `MARK`."""
+class TableTriggers(NamedTuple):
+    """The triggers of a source on one table."""
+
+    names: list[str]
+    create: list[str]
+    drop: list[str]
+
+
+class Types(NamedTuple):
+    """What columns and ends of sitemapd's own tables are in one kind of database."""
+
+    id: str
+    """The outbox's first column, where it has a number."""
+    name: str
+    long: str
+    moment: str
+    """A moment, by default now."""
+    link: str
+    """A text of `LONGEST` characters, in an index."""
+    end: str = ""
+    """What stands behind a table's columns."""
+    outbox_end: str = ""
+    inline_index: bool = False
+    """An index is named within CREATE TABLE."""
+
+
+def plan_of(dialect: Dialect, shape: Shape) -> Plan:
+    """What `triggers install` does for a source."""
+    each = [(watched.table, dialect.triggers_on(shape, watched)) for watched in shape.watched]
+    create = [statement for _, triggers in each for statement in triggers.create]
     definition = hashlib.sha256("\n".join(create).encode()).hexdigest()[:16]
+    note = (
+        f"INSERT INTO {dialect.ours(SOURCES)} (source, definition)\n"
+        f"    VALUES ({literal(shape.label)}, {literal(definition)})\n"
+        f"    {dialect.conflict.format('definition')}, told = NULL"
+    )
     return Plan(
         definition=definition,
-        tables=tuple(tables),
-        create=tuple(each.replace(MARK, definition) for each in create),
-        drop=tuple(drop),
+        tables=tuple(_tables(dialect)),
+        create=tuple(statement.replace(MARK, definition) for statement in create),
+        note=note,
+        drop=tuple(statement for _, triggers in each for statement in triggers.drop),
         drop_tables=tuple(f"DROP TABLE IF EXISTS {dialect.ours(name)}" for name in (OUTBOX, SOURCES, URLS)),
-        triggers=tuple(triggers),
-        grants=tuple(grants),
+        triggers=tuple((table, name) for table, triggers in each for name in triggers.names),
+        needed=(OUTBOX, SOURCES, URLS) if shape.feeds else (OUTBOX, SOURCES),
+        grants=tuple(_grants(dialect, shape)) if dialect.role else (),
     )
+
+
+def _tables(dialect: Dialect) -> list[str]:
+    types = dialect.types
+    name, long, end = f"{types.name} NOT NULL", types.long, types.end
+    index = "sitemapd_urls_link{} (source, feed, link)"
+    inline = f",\n    KEY {index.format('')}" if types.inline_index else ""
+    statements = [
+        (
+            f"CREATE TABLE IF NOT EXISTS {dialect.outbox} (\n{types.id}"
+            f"    source {name},\n    kind {name} DEFAULT 'row',\n    old {long},\n    new {long},\n"
+            f"    created {types.moment}\n){end}{types.outbox_end}"
+        ),
+        (
+            f"CREATE TABLE IF NOT EXISTS {dialect.ours(SOURCES)} (\n"
+            f"    source {name} PRIMARY KEY,\n    definition {types.name},\n    told {long}\n){end}"
+        ),
+        (
+            f"CREATE TABLE IF NOT EXISTS {dialect.ours(URLS)} (\n"
+            f"    source {name},\n    feed {name},\n    link {types.link} NOT NULL,\n"
+            f"    row_key {types.link} NOT NULL,\n    held {long} NOT NULL,\n"
+            f"    PRIMARY KEY (source, row_key, feed){inline}\n){end}"
+        ),
+    ]
+    if not inline:
+        statements.append(f"CREATE INDEX IF NOT EXISTS {index.format(f' ON {dialect.ours(URLS)}')}")
+    return statements
+
+
+def _grants(dialect: Dialect, shape: Shape) -> list[str]:
+    rights = [
+        *(("SELECT", dialect.qualified(table)) for table in shape.tables),
+        ("SELECT, INSERT, DELETE", dialect.outbox),
+        ("SELECT, INSERT, UPDATE", dialect.ours(SOURCES)),
+    ]
+    if shape.feeds:
+        rights.append(("SELECT, INSERT, DELETE", dialect.ours(URLS)))
+    return [f"GRANT {right} ON {table} TO {dialect.role}" for right, table in rights]
 
 
 def name_of(shape: Shape, table: Table) -> str:
@@ -91,8 +159,22 @@ def label_in(body: str) -> str:
     return found[1] if found else ""
 
 
-def values_of_row(dialect: Dialect, shape: Shape, watched: Watched, event: str) -> Mapping[str, str]:
-    """Columns of the outbox → what a trigger that is called once a row writes into them."""
+class RowTrigger(NamedTuple):
+    """A trigger that is called once a row."""
+
+    name: str
+    event: str
+    condition: str
+    """Whether a column that matters changed; empty where every call means a change."""
+    insert: str
+    """The statement that writes the change into the outbox."""
+
+
+def row_triggers(dialect: Dialect, shape: Shape, watched: Watched, changed: str) -> list[RowTrigger]:
+    """One for each event. `changed`: the condition for column {0} to differ by its bytes; NULL is NULL."""
+
+    def differs(columns: Iterable[Column]) -> str:
+        return " OR ".join(changed.format(dialect.quote(column.name)) for column in columns)
 
     def written(row: str) -> str:
         pairs = (
@@ -100,14 +182,18 @@ def values_of_row(dialect: Dialect, shape: Shape, watched: Watched, event: str) 
         )
         return f"JSON_OBJECT({', '.join(pairs)})"
 
-    label = literal(shape.label)
-    if event != "update":
-        row, field = ("NEW", "new") if event == "insert" else ("OLD", "old")
-        return {"source": label, field: written(row)}
-    moved = changed(dialect, watched.noted.values())
-    return {"source": label, "old": f"CASE WHEN {moved} THEN {written('OLD')} END", "new": written("NEW")}
-
-
-def changed(dialect: Dialect, columns: Iterable[Column]) -> str:
-    """The condition for one of the columns to have changed, for a trigger that is called once a row."""
-    return " OR ".join(map(dialect.changed, columns))
+    moved = f"CASE WHEN {differs(watched.noted.values())} THEN {written('OLD')} END"
+    values = {
+        "insert": {"new": written("NEW")},
+        "update": {"old": moved, "new": written("NEW")},
+        "delete": {"old": written("OLD")},
+    }
+    found = []
+    for event, row in values.items():
+        insert = (
+            f"INSERT INTO {dialect.outbox} (source, {', '.join(row)}) VALUES\n"
+            f"            ({literal(shape.label)}, {', '.join(row.values())})"
+        )
+        condition = differs(watched.matters) if event == "update" else ""
+        found.append(RowTrigger(f"{name_of(shape, watched.table)}_{event}", event, condition, insert))
+    return found

@@ -10,7 +10,6 @@ crash in between sends them once more, which changes nothing.
              commit that ``commits`` was read up to
 ``commits``  when a commit last touched each file, where that is asked for (`git`)
 ``gone``     temporary: files that a scan did not find, until it is decided to believe it
-``listed``   temporary: what the site's state holds of this source (`comparison`)
 ``fresh``    temporary: commits while they are read
 ===========  ===================================================================================
 
@@ -46,7 +45,6 @@ PRAGMA user_version = {VERSION};
 _TEMPORARY: Final = """
 CREATE TEMP TABLE gone (dir, name, PRIMARY KEY (dir, name)) WITHOUT ROWID;
 CREATE TEMP TABLE fresh (dir, name, at, PRIMARY KEY (dir, name)) WITHOUT ROWID;
-CREATE TEMP TABLE listed (loc PRIMARY KEY, lastmod, changefreq, priority, ext) WITHOUT ROWID;
 """
 _WIDTH: Final = len(COLUMNS.split(", "))
 _BYTES: Final = (0, 1, 6)
@@ -98,9 +96,9 @@ class Row(NamedTuple):
         return self.dir + b"/" + self.name if self.dir else self.name
 
     @property
-    def rank(self) -> tuple[int, int, bytes]:
+    def rank(self) -> tuple[int, int, bytes, bytes]:
         """Among files of one URL the highest speaks for it."""
-        return self.changed, self.mtime, self.path
+        return self.changed, self.mtime, self.dir, self.name
 
     def at(self, now: int) -> Row:
         """The row as it is at `now` (epoch milliseconds)."""

@@ -20,8 +20,8 @@ from functools import lru_cache
 from time import gmtime, strftime
 from typing import Final, NamedTuple
 
+from producers.dates import written_ms
 from producers.filesystem.cache import Row, row_of
-from producers.filesystem.dates import written_ms
 from producers.filesystem.html_head import HEAD_BYTES, NO_HEAD, leads_elsewhere
 from producers.filesystem.inherit import NOTHING, Inherited
 from producers.filesystem.mapping import Mapping

@@ -8,7 +8,7 @@ from collections.abc import Mapping as Fields
 from datetime import date
 from typing import Final, NamedTuple
 
-from producers.filesystem.dates import date_text, instant
+from producers.dates import date_text, instant
 from producers.filesystem.front_matter import FrontMatterError, front_matter, plain
 from producers.filesystem.html_head import NO_HEAD, Head, read_head, words
 from producers.filesystem.inherit import NOTHING, Inherited

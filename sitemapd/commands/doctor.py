@@ -54,6 +54,7 @@ def _look(parts: Parts, web_user: str | None) -> Iterator[Finding]:
     yield _try("watch", lambda: f"{sum(map(len, parts.sources.values()))} directories are set")
     if any(parts.databases.values()):
         yield _try("databases", lambda: _databases(parts))
+        yield _try("database values", lambda: _values(parts))
     yield _access(parts)
     redis = _try("redis", lambda: "; ".join(check_redis(parts)) or "keeps what it is told")
     yield redis
@@ -64,6 +65,7 @@ def _look(parts: Parts, web_user: str | None) -> Iterator[Finding]:
             yield _try(f"state of {name}", partial(_state, parts, name))
             yield _workers(parts, name)
             yield from _aside(parts, name)
+            yield from _held(parts, name)
 
 
 def _access(parts: Parts) -> Finding:
@@ -100,6 +102,14 @@ def _databases(parts: Parts) -> str:
             "`sitemapd triggers list`"
         )
     return "hold nothing of sources that are configured no more"
+
+
+def _values(parts: Parts) -> str:
+    from sitemapd.lag import encoded_twice
+
+    if found := encoded_twice(parts):
+        raise SitemapdError("; ".join(found))
+    return "none seems to be percent-encoded twice"
 
 
 def _output(folder: Folder, web_user: str | None) -> str:
@@ -139,6 +149,14 @@ def _aside(parts: Parts, name: str) -> Iterator[Finding]:
             "`sitemapd rebuild`"
         )
         yield Finding(f"{file} of {name}", False, f"can't be rendered ({reason}); {way}")
+
+
+def _held(parts: Parts, name: str) -> Iterator[Finding]:
+    """Deletes that the guard holds back, and the command that lets them pass."""
+    from sitemapd.held import held_report
+
+    for source, held in held_report(parts, name).items():
+        yield Finding(f"deletes of {source} of {name}", False, held["sentence"])
 
 
 def _packages() -> Finding:

@@ -91,7 +91,7 @@ def test_triggers_relay_and_sync(place: Place, redis_url: str) -> None:
     assert place.ok("sync", "--source", "catalogue", "--json").json == {"asked": True, "held": 0}
     assert relay.stop() == 0
     done = place.ok("sync", "--source", "catalogue", "--json").json
-    assert (done["wanted"], done["sent"], done["deleted"]) == (3, 0, 0)
+    assert (done["wanted"], done["added"], done["updated"], done["deleted"]) == (3, 0, 0, 0)
     place.ok("triggers", "uninstall", "catalogue")
     assert place.command("triggers", "status", "catalogue").code == 1
 
@@ -159,3 +159,13 @@ def test_sync_of_a_file(place: Place, redis_url: str) -> None:
     empty = place.command("sync", "-", "--source", "cms", stdin=b"")
     assert empty.code == 1
     assert "--accept-deletes" in empty.err
+
+
+def test_doctor_points_at_values_that_are_encoded_twice(place: Place, redis_url: str) -> None:
+    """Ten slugs with %xx: doctor names the column and the way out; with `:encoded` it has nothing to say."""
+    file = _shop(place, redis_url)
+    rows = ", ".join(f"({n}, '%e3%81%82{n}', 1)" for n in range(10, 20))
+    _execute(file, f"INSERT INTO products VALUES {rows}")
+    assert "write {slug:encoded} in its url" in place.command("doctor").out
+    place.configure(settings(redis_url) + CATALOGUE.replace("{slug}", "{slug:encoded}"))
+    assert "ok   database values: none" in place.command("doctor").out

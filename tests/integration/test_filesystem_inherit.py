@@ -14,6 +14,7 @@ from producers.filesystem.root import Root
 from producers.filesystem.scan import Scanner
 from producers.filesystem.selection import Selection
 from producers.filesystem.troubles import Trouble
+from producers.guard import Guard
 from tests.integration.filesystem_world import BASE, World, until
 
 DRAFTS = "---\ncascade: {draft: true}\n---\n"
@@ -155,6 +156,7 @@ def test_a_look_before_the_first_scan_came_to_a_folder_waits_for_it(world: World
     world.write("y/.sitemapignore", "three.md")
     world.write("y/three.md")
     source = world.source(generator="hugo")
+    guard = Guard(world.publisher.store, source.name, "watch", share=source.max_delete)
     root, cache, troubles = Root(source.directory, source.name), Cache(None), list[Trouble]()
     scanner = Scanner(
         source,
@@ -162,7 +164,7 @@ def test_a_look_before_the_first_scan_came_to_a_folder_waits_for_it(world: World
         selection=Selection(source.include, source.left_out, source.generator),
         examiner=Examiner(source, world.site, settle_ns=0, report=troubles.append),
         cache=cache,
-        ledger=Ledger(source, world.publisher, cache, troubles.append, is_bare=root.is_bare),
+        ledger=Ledger(source, world.publisher, cache, troubles.append, guard),
         report=troubles.append,
         clock=lambda: int(time.time() * 1000),
         watch=None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import tomllib
 from pathlib import Path
@@ -62,9 +61,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
         cells = [cell.strip() for cell in row.strip("|").split("|")]
         for name in re.findall(r"`([a-z_]+)`", cells[0]):
             documented[name] = cells[1].strip("`")
-    fields = {
-        field.name: field.default for field in dataclasses.fields(DatabaseSource) if field.name != "name"
-    }
+    fields = {name: field.default for name, field in DatabaseSource.model_fields.items() if name != "name"}
     assert set(documented) == set(fields)
     for name in ("triggers", "notify", "poll_interval", "reconcile_interval", "max_delete"):
         default = fields[name]

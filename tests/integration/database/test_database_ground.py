@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from producers.database import Relay
-from producers.database.check import connect, plan_of, shape_of
+from producers.database.check import connect, shape_of
+from producers.database.triggers import plan_of
 from tests.integration.database_world import SERIAL, TEXT, World, until
 
 
@@ -115,6 +116,21 @@ def test_an_outbox_that_a_clean_up_dropped_is_made_anew(world: World) -> None:
     world.run("DROP TABLE sitemapd_outbox", "DROP TABLE sitemapd_sources")
     until(lambda: _has_outbox(world), relay.health)
     _follows(world, relay, "p/tea", "p/cup")
+
+
+@pytest.mark.parametrize("table", ["sitemapd_sources", "sitemapd_urls"])
+def test_another_table_of_ours_that_a_clean_up_dropped_is_made_anew(world: World, table: str) -> None:
+    """What is noted of a source, and what is remembered of a query's rows: the table is compared."""
+    world.insert("tea")
+    feeds = {"products": {"column": "id", "matches": "id", "watch": ["slug"]}}
+    relay = _auto(world, query="SELECT id, slug FROM products", key="id", feeds=feeds)
+    world.becomes("p/tea")
+    world.run(f"DROP TABLE {table}")
+    world.insert("cup")
+    world.becomes("p/tea", "p/cup")
+    world.run("UPDATE products SET slug = 'pot' WHERE slug = 'tea'")
+    world.becomes("p/pot", "p/cup")
+    assert relay.health()["problem"] is None
 
 
 def _has_outbox(world: World) -> bool:
@@ -313,3 +329,21 @@ def test_a_transaction_that_stays_open_holds_nobody_up(world: World) -> None:
         until(lambda: len(world.urls()) == 350)
     finally:
         late.close()
+
+
+def test_triggers_wait_for_a_transaction_and_the_application_does_not(world: World) -> None:
+    """While a transaction on the table stays open no trigger can be made: the relay asks for moments only."""
+    if world.kind == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    world.insert("tea")
+    late = world.server.connect(world.database)
+    try:
+        late.cursor().execute("INSERT INTO products (slug) VALUES ('late')")
+        relay = world.relay(triggers="auto", ready=False)
+        until(lambda: relay.health()["state"] == "waiting", relay.health)
+        assert "timeout" in relay.health()["problem"].lower()
+        world.insert("cup")
+        late.commit()
+    finally:
+        late.close()
+    world.becomes("p/tea", "p/cup", "p/late")

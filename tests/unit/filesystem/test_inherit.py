@@ -27,7 +27,7 @@ SITE = Site(name="main", rules=UrlRules(base="https://example.com/"), sections=S
 class Desk:
     """A folder of files, and what a walk of it lists."""
 
-    def __init__(self, folder: Path, generator: str, files: Mapping[str, str], **options: Any) -> None:
+    def __init__(self, folder: Path, generator: Any, files: Mapping[str, str], **options: Any) -> None:
         self.folder = folder / "content"
         self.troubles: list[Trouble] = []
         for path, text in files.items():

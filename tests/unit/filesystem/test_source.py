@@ -1,6 +1,5 @@
 """The settings of a filesystem source."""
 
-import dataclasses
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -36,15 +35,15 @@ def source(**options: Any) -> FilesystemSource:
         ("include", ("a\\",), "no git-ignore pattern"),
         ("url", "/../{path}", "dot segment"),
         ("url", "/a/%2e%2E/{path}", "dot segment"),
-        ("generator", "wordpress", "jekyll, hugo"),
-        ("service_pages", "yes", "is no true or false"),
-        ("exclude", (1,), "no list of texts"),
+        ("generator", "wordpress", "none of jekyll, hugo"),
+        ("service_pages", "yes", "neither true nor false"),
+        ("exclude", (1,), "1 is no text"),
         ("index_files", ("a/b.html",), "no file name"),
-        ("strip_extension", "yes", "is no true or false"),
-        ("trailing_slash", "sometimes", "keep, always, never"),
-        ("lastmod", ("ctime",), "front-matter, meta, git, content, mtime"),
+        ("strip_extension", "yes", "neither true nor false"),
+        ("trailing_slash", "sometimes", "keep, always or never"),
+        ("lastmod", ("ctime",), "front-matter, meta, git, content or mtime"),
         ("lastmod_fields", ("last mod",), "no field name"),
-        ("polling", "on", "auto, always, never"),
+        ("polling", "on", "auto, always or never"),
         ("poll_interval", 0, "0.05 to"),
         ("poll_interval", True, "is no number"),
         ("rescan_interval", 0.5, "1 to"),
@@ -52,7 +51,7 @@ def source(**options: Any) -> FilesystemSource:
         ("debounce_max", 0.01, "0.1 to 600"),
         ("max_delete", 20, "0 to 1"),
         ("max_delete", "20%", "is no number"),
-        ("follow_symlinks", 1, "is no true or false"),
+        ("follow_symlinks", 1, "neither true nor false"),
     ],
 )
 def test_a_bad_value_is_named_with_its_setting(option: str, value: object, said: str) -> None:
@@ -89,11 +88,11 @@ def test_every_setting_is_documented_with_its_default() -> None:
         if line.startswith("| `"):
             name, default, _ = (cell.strip() for cell in line.strip("|").split("|", 2))
             told[name.strip("`")] = default.strip("`")
-    fields = {field.name: field for field in dataclasses.fields(FilesystemSource)}
+    fields = FilesystemSource.model_fields
     assert set(told) == set(fields) - {"name"}
     for name, default in told.items():
         value = fields[name].default
-        if value is dataclasses.MISSING or value is None:
+        if fields[name].is_required() or value is None:
             assert default == ""
         else:
             written = tomllib.loads(f"value = {default}")["value"]
