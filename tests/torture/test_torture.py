@@ -1,4 +1,4 @@
-"""A minute of torture with a fixed seed, and one with a fresh seed in `make test-long`: no promise is broken."""
+"""A minute of torture with a fixed seed, one with a fresh seed in `make test-long`: no promise is broken."""
 
 from __future__ import annotations
 
