@@ -65,9 +65,8 @@ def main() -> int:
     _say("")
     _say(report.table())
     _say("")
-    injections = sum(len(part.injections) for part in outcome.rounds)
     _say(
-        f"seed {seed}: {len(outcome.rounds)} rounds, {injections} faults, {outcome.events} changes, "
+        f"seed {seed}: {len(outcome.rounds)} rounds, {outcome.injections} faults, {outcome.events} changes, "
         f"{outcome.visits} files read by the crawler, {report.total} violations"
     )
     for text in report.late():

@@ -30,6 +30,8 @@ class Strike:
     """Files of ours that the fault wrote other bytes to."""
     found: list[Found]
     """What was wrong with how the fault was mended."""
+    missed: bool = False
+    """Whether the fault found nobody to strike: then it does not count."""
 
 
 Means = Callable[[Strike], AbstractContextManager[None]]

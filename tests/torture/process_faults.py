@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
 
 from tests.acceptance.processes import arm, state
 from tests.torture.fault import LOSES_NOTHING, Fault, Strike
-from tests.torture.world import SUPERVISORS, World, go_on, kill, stop
+from tests.torture.world import SUPERVISORS, go_on, kill, stop
 
 STEPS: Final = (
     *("claimed", "committed", "renamed", "published"),
@@ -81,14 +81,14 @@ def _stop_service(name: str, strike: Strike) -> Iterator[None]:
 
 @contextmanager
 def _kill_at(step: str, strike: Strike) -> Iterator[None]:
-    _struck(strike.world, step, "kill")
+    _struck(strike, step, "kill")
     yield
 
 
 @contextmanager
 def _stop_at(step: str, strike: Strike) -> Iterator[None]:
     """Stop a worker with its lease in hand; half of the time its supervisor too, which would kill it."""
-    chosen = _struck(strike.world, step, "stop")
+    chosen = _struck(strike, step, "stop")
     if strike.chance.random() < 0.5:
         chosen += [
             strike.world.services[name].pid
@@ -100,15 +100,19 @@ def _stop_at(step: str, strike: Strike) -> Iterator[None]:
     go_on(chosen)
 
 
-def _struck(world: World, step: str, action: str) -> list[int]:
-    """Strike the next worker that comes to a step; who is stopped then. A step that none comes to is left."""
+def _struck(strike: Strike, step: str, action: str) -> list[int]:
+    """Strike the next worker that comes to a step; who is stopped then. It may miss."""
+    world = strike.world
     arm(world.steps, step, action)
     deadline = time.monotonic() + REACHED_S
     while (world.steps / step).exists() and time.monotonic() < deadline:
         time.sleep(0.01)
-    (world.steps / step).unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        (world.steps / step).unlink()
+        strike.missed, strike.lasts = True, 0.0
+        return []
     everybody = [pid for name in SUPERVISORS for pid in world.workers(name)]
-    while action == "stop" and time.monotonic() < deadline:
+    while action == "stop" and time.monotonic() < deadline + 1:
         if stopped := [pid for pid in everybody if state(pid) == "T"]:
             return stopped
         time.sleep(0.01)

@@ -78,6 +78,8 @@ class Outcome:
     visits: int = 0
     """Files that the crawler read."""
     events: int = 0
+    injections: int = 0
+    """Faults that struck."""
 
 
 class Life:
@@ -258,15 +260,17 @@ class Torture:
     def _round(self, part: Round) -> None:
         life = self._living()
         self.outcome.rounds.append(part)
-        struck = [self._options.faults[injection.fault] for injection in part.injections]
-        life.crawler.excuse(frozenset[str]().union(*(fault.excuses for fault in struck)))
+        planned = [self._options.faults[injection.fault] for injection in part.injections]
+        life.crawler.excuse(frozenset[str]().union(*(fault.excuses for fault in planned)))
         self.outcome.events += life.begin(part)
         found: list[Found] = []
         altered: set[str] = set()
         with ExitStack() as stack:
-            for fault, injection in zip(struck, part.injections, strict=True):
-                time.sleep(injection.delay)
-                self._strike(life, fault, injection, stack, altered, found)
+            struck = [
+                fault
+                for fault, injection in zip(planned, part.injections, strict=True)
+                if self._strike(life, fault, injection, stack, altered, found)
+            ]
         machine = Machine()
         self._all_accepted(life, life.producers, machine, found)
         if any(fault.loses for fault in struck):
@@ -285,7 +289,7 @@ class Torture:
         life.crawler.excuse(frozenset())
         found += life.crawler.take()
         found = list(dict.fromkeys(found))
-        self._tell(part, found, recovery)
+        self._tell(part, struck, found, recovery)
         if found:
             self.outcome.kept.append(str(life.world.folder))
         if words:
@@ -299,7 +303,9 @@ class Torture:
         stack: ExitStack,
         altered: set[str],
         found: list[Found],
-    ) -> None:
+    ) -> bool:
+        """Let a fault strike and last; whether it struck anybody."""
+        time.sleep(injection.delay)
         low, high = fault.lasts
         strike = Strike(
             world=life.world,
@@ -310,6 +316,7 @@ class Torture:
         )
         stack.enter_context(fault.means(strike))
         time.sleep(strike.lasts)
+        return not strike.missed
 
     def _all_accepted(
         self, life: Life, producers: list[Producer[Any]], machine: Machine, found: list[Found]
@@ -333,8 +340,9 @@ class Torture:
             time.sleep(POLL)
         return words
 
-    def _tell(self, part: Round, found: list[Found], recovery: float | None) -> None:
-        names = [injection.fault for injection in part.injections]
+    def _tell(self, part: Round, struck: list[Fault], found: list[Found], recovery: float | None) -> None:
+        names = [fault.name for fault in struck]
+        self.outcome.injections += len(names)
         self.outcome.report.round(names, found, recovery)
         took = "never published" if recovery is None else f"published after {recovery:.2f} s"
         self._options.say(f"round {part.number}: {' and '.join(names) or 'no fault'}, {took}")

@@ -103,3 +103,21 @@ def test_no_bytes_make_it_fail_in_another_way(data: bytes, opener: bytes) -> Non
     closer = {b"---\n": b"\n---\n", b"+++\n": b"\n+++\n"}.get(opener, b"")
     with contextlib.suppress(FrontMatterError):
         assert isinstance(front_matter(opener + data + closer), dict)
+
+
+@pytest.mark.parametrize(
+    "text", ["{} = 1", "[{}]\na = 1", "x = {{ {} = 1 }}", "a = 1\n'b c'.{} = 1"], ids=repr
+)
+def test_a_key_of_very_many_parts_is_refused(text: str) -> None:
+    """The parser's memory grows with the square of the parts: 40,000 of them took 6 GB."""
+    for dot in (".", " . "):
+        with pytest.raises(FrontMatterError, match="more than 64 parts"):
+            front_matter(f"+++\n{text.format(dot.join(['a'] * 40_000))}\n+++\n".encode())
+
+
+def test_dots_in_values_are_no_key() -> None:
+    """Sentences, addresses and keys of a few parts are read as before."""
+    text = f'a.b."c d".e = 1\nx = "{"One two. " * 500}"\ny = "www.example.com"'
+    found = front_matter(f"+++\n{text}\n+++\n".encode())
+    assert found["a"] == {"b": {"c d": {"e": 1}}}
+    assert found["x"] == "One two. " * 500
