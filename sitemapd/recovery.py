@@ -5,8 +5,8 @@ taken from the tree, and what only the backup knows from the backup. Rules:
 
 1. A shard is *newer in the tree* when the index lists it with a later lastmod than the backup has. Its URLs,
    their fields and their seats are the tree's; their sources, `at` and extensions are the backup's, wherever
-   it had them. A shard that the backup does not know counts when its lastmod is later than the backup's
-   beginning.
+   it had them. A shard that the backup does not know counts when its lastmod is not before the
+   backup's beginning.
 2. A shard is *gone from the tree* when its index file does not list it and lists another with a later
    lastmod than the backup's beginning and than this shard's: it was emptied, merged or retired since.
 3. Both keep the backup's tombstones, except of URLs that the tree lists.
@@ -222,7 +222,7 @@ class _Tree:
         latest: dict[tuple[int, int], int] = {}
         for key, shard in tree.items():
             latest[shard.place(store.site)] = max(shard.lastmod, latest.get(shard.place(store.site), 0))
-            if shard.lastmod <= (known[key].lastmod if key in known else taken):
+            if shard.lastmod <= (known[key].lastmod if key in known else taken - 1):
                 continue
             try:
                 read_shard(store, folder, shard, self.seen)

@@ -5,8 +5,8 @@
 2. Shards are copied in the order of their ids, and a split moves URLs into a new, higher id: none is missed.
    A URL that moves from a shard that was copied to one that was not is in both copies. A shard that is newer
    than the dump is `late`: what it holds counts, and not what an earlier copy says.
-3. A shard that turns out to be empty or gone may have given its URLs to one that was copied before it: all
-   that changed meanwhile are copied again. The last copy of a shard counts.
+3. A merge moves URLs to the last of its shards: the others are then found empty or gone. Once one is, all
+   that changed since they were copied are copied again. The last copy of a shard counts.
 4. A shard that a worker has in hand, with events in its log, is copied again a moment later: from its copy
    nobody could tell which of those events the file holds that the worker is about to publish. One that does
    not come to rest within `REST_S` stays `in_hand`.

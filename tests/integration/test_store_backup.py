@@ -217,6 +217,23 @@ def test_what_the_tree_has_newer_is_taken_from_the_tree(make_world: MakeWorld) -
     consistent(world)
 
 
+@pytest.mark.parametrize("later", [0, 1, 5000], ids="{} ms later".format)
+def test_a_shard_that_is_published_since_is_taken_from_the_tree(make_world: MakeWorld, later: int) -> None:
+    """In the millisecond in which the backup began, too: its file is there, and the index names it."""
+    world = make_world(make_site(shard_size=3))
+    push(world, *(add(f"p{n}") for n in range(3)))
+    world.settle()
+    data, moment = taken(world), world.now
+    world.now += later
+    push(world, add("new1"), add("new2"))
+    work(world)
+    assert world.now == moment + later
+    found = restored(world, data)
+    assert (found.newer, found.newer_urls) == (1, 2)
+    settled(world, "p0", "p1", "p2", "new1", "new2")
+    consistent(world)
+
+
 def test_a_shard_that_was_emptied_since_stays_away(make_world: MakeWorld) -> None:
     """The newer index lists it no more: its URLs do not come back, and its tombstones hold."""
     world = filled(make_world)
