@@ -502,6 +502,37 @@ def test_redis_away_is_503_and_then_goes_on(redis_url: str, any_redis: RedisServ
         world.close()
 
 
+def test_a_key_is_given_back_after_an_outage(
+    redis_url: str, any_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis goes away in the middle of a request: its repetition is taken, however long a key is held."""
+    monkeypatch.setattr("sitemap_store.redis.once.HOLD_MS", 600_000)
+    monkeypatch.setattr("producers.http.events.HOLD_MS", 600_000)
+    world = HttpWorld(redis_url)
+    lines = ndjson(add("a")), ndjson(add("b"))
+
+    def cut_off() -> Iterator[bytes]:
+        yield lines[0]
+        until(lambda: bool(world.store.client.keys("*:once*")), what="the key is held")
+        any_redis.stop(kill=True)
+        yield lines[1]
+
+    try:
+        with any_redis.client() as client:
+            client.config_set("appendfsync", "always")
+        assert world.post(cut_off(), Idempotency_Key="k").status_code == 503
+        any_redis.start()
+        assert world.post(b"".join(lines), Idempotency_Key="k").status_code in (202, 409)
+        until(
+            lambda: world.post(b"".join(lines), Idempotency_Key="k").status_code == 202,
+            what="the key is given back",
+        )
+        assert world.locs() == {"a", "b"}
+    finally:
+        any_redis.start()
+        world.close()
+
+
 def test_redis_that_hangs_is_503(redis_url: str, any_redis: RedisServer) -> None:
     """A Redis that does not answer ends in 503 within the patience, and not in a pile of requests."""
     import os
