@@ -226,7 +226,7 @@ def opened(path: Path | None, stdin: BinaryIO) -> Iterator[Backup]:
     try:
         file: BinaryIO
         if path is None:
-            file = cast("BinaryIO", tempfile.TemporaryFile(prefix="sitemapd-"))  # noqa: SIM115
+            file = cast("BinaryIO", tempfile.TemporaryFile(prefix="sitemapd-"))  # noqa: SIM115 - closed by the `with` below
             shutil.copyfileobj(stdin, file)
         else:
             file = path.open("rb")

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sitemap_store.errors import BadSetting, SitemapdError
+from sitemap_store.errors import BadSetting
 from sitemap_store.model.entries import digest
 from sitemap_store.model.events import count_events
 from sitemap_store.model.site import Site
@@ -37,7 +37,8 @@ from sitemap_store.shards.snapshot import Snapshot, decode
 from sitemapd.backup import Backup
 from sitemapd.known_entries import KnownEntries
 from sitemapd.moved import LateShards, without_moved
-from sitemapd.restore import TreeShard, begin_restore, listed_shards, read_shard, restore_shard, tree_fields
+from sitemapd.newer_tree import Key, Known, NewerTree
+from sitemapd.restore import begin_restore, read_shard, restore_shard, tree_fields
 from worker.publish import TOGETHER
 
 SETTLED_MS: Final = 3_600_000
@@ -58,9 +59,6 @@ _KEPT: Final[tuple[str, ...]] = (
 RENDERED: Final = 2
 """A generation that every restored shard reaches by being rendered: all are compared with the output."""
 
-Key = tuple[str, int]
-"""A shard's section and number: its name for good."""
-
 
 class Recovered(NamedTuple):
     """What a backup and the tree came to."""
@@ -76,18 +74,6 @@ class Recovered(NamedTuple):
     """Shards that the newer tree has no more."""
     unreadable: tuple[str, ...]
     """Files of the tree that are newer and can't be read."""
-
-
-class _Known(NamedTuple):
-    """What the first pass over a backup learns of a shard."""
-
-    partition: int
-    id: int
-    place: int
-    """Of its last record among the shards' records."""
-    lastmod: int
-    index_number: int
-    listed: bool
 
 
 def restore_backup(
@@ -107,7 +93,7 @@ def restore_backup(
     site = store.site
     _check(site, backup)
     known, late = _first_pass(backup)
-    tree = _Tree(store, folder, known, backup.head["taken"])
+    tree = NewerTree(store, folder, known, backup.head["taken"])
     token = begin_restore(store)
     urls = events = 0
     held: dict[int, list[bytes]] = {}
@@ -187,10 +173,10 @@ def _key(copy: ShardCopy) -> Key | None:
     return (copy.meta["section"], int(copy.meta["number"])) if copy.meta else None
 
 
-def _first_pass(backup: Backup) -> tuple[dict[Key, _Known], LateShards]:
+def _first_pass(backup: Backup) -> tuple[dict[Key, Known], LateShards]:
     """Where the last record of each shard is, and which URLs moved meanwhile."""
     names: dict[tuple[int, int], Key] = {}
-    known: dict[Key, _Known] = {}
+    known: dict[Key, Known] = {}
     late = LateShards()
     for place, copy in enumerate(backup.shards()):
         key = _key(copy)
@@ -201,48 +187,16 @@ def _first_pass(backup: Backup) -> tuple[dict[Key, _Known], LateShards]:
         names[copy.partition, copy.id] = key
         meta = copy.meta
         listed = bool(meta.get("file"))
-        known[key] = _Known(copy.partition, copy.id, place, int(meta["lm"]), int(meta["index"]), listed)
+        known[key] = Known(copy.partition, copy.id, place, int(meta["lm"]), int(meta["index"]), listed)
         if copy.late:
             late.add(copy)
     return known, late
 
 
-class _Tree:
-    """What of the published tree is newer than a backup. Raises SitemapdError for a tree of another site."""
-
-    def __init__(self, store: Store, folder: Folder, known: Mapping[Key, _Known], taken: int) -> None:
-        tree = {(shard.section, shard.number): shard for shard in listed_shards(store, folder)}
-        self.latest = max((shard.lastmod for shard in tree.values()), default=0)
-        self.listed = tree.keys()
-        self.present = set(folder.published())
-        self.newer: dict[Key, TreeShard] = {}
-        self.seen: set[bytes] = set()
-        """The digests of the newer shards' URLs."""
-        self.unreadable: list[str] = []
-        latest: dict[tuple[int, int], int] = {}
-        for key, shard in tree.items():
-            latest[shard.place(store.site)] = max(shard.lastmod, latest.get(shard.place(store.site), 0))
-            if shard.lastmod <= (known[key].lastmod if key in known else taken - 1):
-                continue
-            try:
-                read_shard(store, folder, shard, self.seen)
-            except SitemapdError:
-                self.unreadable.append(shard.file)
-                continue
-            self.newer[key] = shard
-        self.gone = {
-            key
-            for key, shard in known.items()
-            if shard.listed
-            and key not in tree
-            and latest.get((shard.partition, shard.index_number), 0) > max(taken, shard.lastmod)
-        }
-
-
 def _take_tree(
     store: Store,
     folder: Folder,
-    tree: _Tree,
+    tree: NewerTree,
     kept: Mapping[Key, tuple[ShardCopy, Snapshot]],
     entries: KnownEntries,
     token: str,
@@ -281,8 +235,8 @@ def _finish(
     store: Store,
     backup: Backup,
     held: Mapping[int, Sequence[bytes]],
-    known: Mapping[Key, _Known],
-    tree: _Tree,
+    known: Mapping[Key, Known],
+    tree: NewerTree,
 ) -> None:
     """Take what a backup holds beside the shards, and have every file compared with the state."""
     ids = {(each.partition, each.id) for each in known.values()}

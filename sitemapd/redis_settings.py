@@ -93,14 +93,15 @@ def may_lose(client: redis.Redis) -> str:
         said = "a crash or a power cut loses nothing that was acknowledged"
     elif settings["appendfsync"] == "everysec":
         said = (
-            "a crash of Redis loses nothing that was acknowledged, a power cut up to a second of it: "
-            "appendfsync always loses nothing, and each append then waits for the disk"
+            "a power cut loses up to a second of what was acknowledged (two while the disk is slow), a crash "
+            "of Redis alone nothing, unless the disk is slow: appendfsync always loses nothing, and each "
+            "append then waits for the disk"
         )
     else:
         said = "a power cut loses what the system had not written yet, some 30 s: set appendfsync to everysec"
     replicas = int((info or {}).get("connected_slaves", 0))
     if replicas:
-        said += f". It has {replicas} replicas: one that takes over has lost what it had not got yet"
+        said += f". Replicas: {replicas}; one that takes over has lost what it had not got yet"
         if not int(settings["min-replicas-to-write"] or 0):
             said += ", which min-replicas-to-write bounds"
     return said

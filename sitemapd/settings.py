@@ -4,6 +4,8 @@
 `SITEMAPD_SECRETS_DIR` naming a folder, a file `sitemapd_redis_url` in it does the same, for secrets that
 must not be in the environment. Unknown keys are errors that name the nearest known one. Relative paths
 are relative to the configuration file's folder.
+
+A little longer than most modules: it is the list of all settings, each with its bounds, and their reading.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ writes late. Rules:
 4. An output without the marker is put back only when no other live process sees the marker in its own
    output. Otherwise this process is configured to another folder, and publishes nothing.
 5. A look costs what it costs, and the pause after it makes that at most `SHARE` of a core.
+
+A little longer than most modules: each rule is a step of one look, and they share what the look has found.
 """
 
 from __future__ import annotations

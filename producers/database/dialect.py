@@ -6,6 +6,8 @@
    `Broken` (something is missing or forbidden) or `BadSetting`; no message ever holds the dsn.
 3. A row for which the database can't evaluate the condition `where` spoils only itself: it is refused, the
    others are read.
+
+Longer than most modules, since it is one class: what the three databases have in common, step by step.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Foreign keys that cascade and TRUNCATE fire no trigger: the comparison of the whole table finds what they did.
 A trigger runs with the rights of its DEFINER. Where that user was dropped, the server refuses the
 application's statements before anything of the trigger runs: the relay makes it anew as soon as it sees that.
+
+A little longer than most modules: it is one class, one method for each step that `Dialect` leaves open.
 """
 
 from __future__ import annotations

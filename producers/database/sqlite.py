@@ -7,6 +7,8 @@
 3. SQLite looks up the names in a trigger when it prepares the application's statement, and refuses it when
    the outbox is not there; no trigger can catch that. So the relay makes a missing outbox anew, even where it
    may not install triggers.
+
+A little longer than most modules: it is one class, one method for each step that `Dialect` leaves open.
 """
 
 from __future__ import annotations

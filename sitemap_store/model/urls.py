@@ -9,6 +9,8 @@
 4. Almost every URL is already normal. Such a one is told by one regular expression (the base,
    then nothing that would change, within the length) and one search for `/.`, and returned as it
    is; everything else takes the way by the parts.
+
+A little longer than most modules: the steps of `normalise` share the expressions at its beginning.
 """
 
 import re
