@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,6 +19,14 @@ from tests.acceptance.until import PATIENCE, until
 from tests.redis_server import RedisServer
 
 COMMAND = [sys.executable, "-c", "from sitemapd.cli import main; main()"]
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Whoever starts the tests in the background has them, and what they start, ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupted(service: Service) -> int:
@@ -96,8 +105,9 @@ def test_top_shows_itself_anew_on_a_terminal(shop: Place) -> None:
             if select.select([main], [], [], 1)[0]:
                 said += os.read(main, 65536)
         assert said.count(b"main") >= 3
-        process.send_signal(2)
-        while select.select([main], [], [], 0.5)[0]:
+        process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + PATIENCE
+        while select.select([main], [], [], 0.5)[0] and time.monotonic() < deadline:
             try:
                 said += os.read(main, 65536)
             except OSError:
