@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, TypeVar, Union
 
-from sitemapd_client.client import Client, Date, Priority, Time
+from sitemapd_client.client import Client
 from sitemapd_client.lines import Item
+from sitemapd_client.methods import EventMethods
 from sitemapd_client.results import Sent, Synced
 
 THREADS: Final = 4
@@ -28,11 +29,12 @@ Items = Union[Iterable[Item], AsyncIterable[Item]]
 _Result = TypeVar("_Result")
 
 
-class AsyncClient:
+class AsyncClient(EventMethods[Coroutine[Any, Any, Sent]]):
     """`Client` with methods to be awaited, and the same arguments, results and errors.
 
     `send` and `sync` take asynchronous iterables too; others they iterate in a thread. A call that is
-    cancelled may have been sent all the same.
+    cancelled may have been sent all the same. What can't be sent is refused at the call, not when that is
+    awaited.
     """
 
     def __init__(
@@ -50,62 +52,6 @@ class AsyncClient:
             url, token, site, source=source, timeout=timeout, patience=patience, context=context
         )
         self._threads = ThreadPoolExecutor(THREADS, "sitemapd-client")
-
-    async def add(
-        self,
-        loc: str,
-        *,
-        lastmod: Date | None = None,
-        changefreq: str | None = None,
-        priority: Priority | None = None,
-        at: Time | None = None,
-        source: str | None = None,
-        ext: Mapping[str, Any] | None = None,
-    ) -> Sent:
-        """The URL is there, and this is all that is known of it. Raises Problem, Unavailable."""
-        return await self._run(
-            partial(
-                self._client.add,
-                loc,
-                lastmod=lastmod,
-                changefreq=changefreq,
-                priority=priority,
-                at=at,
-                source=source,
-                ext=ext,
-            )
-        )
-
-    async def update(
-        self,
-        loc: str,
-        *,
-        lastmod: Date | None = None,
-        changefreq: str | None = None,
-        priority: Priority | None = None,
-        at: Time | None = None,
-        source: str | None = None,
-        ext: Mapping[str, Any] | None = None,
-    ) -> Sent:
-        """The given fields of the URL changed. Raises Problem, Unavailable."""
-        return await self._run(
-            partial(
-                self._client.update,
-                loc,
-                lastmod=lastmod,
-                changefreq=changefreq,
-                priority=priority,
-                at=at,
-                source=source,
-                ext=ext,
-            )
-        )
-
-    async def delete(
-        self, loc: str, *, at: Time | None = None, source: str | None = None, urgent: bool = False
-    ) -> Sent:
-        """The URL is gone. Raises Problem, Unavailable."""
-        return await self._run(partial(self._client.delete, loc, at=at, source=source, urgent=urgent))
 
     async def send(self, events: Items) -> Sent:
         """Send events, some thousand in a request. Raises as `Client.send` does."""
@@ -133,6 +79,9 @@ class AsyncClient:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def _one(self, line: str) -> Coroutine[Any, Any, Sent]:
+        return self._run(partial(self._client._one, line))
 
     async def _run(self, work: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

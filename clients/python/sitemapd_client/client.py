@@ -9,15 +9,14 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import date, datetime
-from decimal import Decimal
 from types import TracebackType
-from typing import Any, BinaryIO, Final, TypeVar, Union, cast
+from typing import Any, BinaryIO, Final, TypeVar, cast
 from urllib.parse import quote
 
 from sitemapd_client.endpoint import Answer, Endpoint
 from sitemapd_client.errors import Unavailable
-from sitemapd_client.lines import Item, event_line, item_line
+from sitemapd_client.lines import Item, item_line
+from sitemapd_client.methods import EventMethods
 from sitemapd_client.results import Sent, Synced, read_sent, read_synced
 
 BATCH: Final = 5000
@@ -32,18 +31,16 @@ LONGEST_WAIT_S: Final = 300.0
 """How long a Retry-After is believed."""
 _SOURCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 
-Date = Union[str, date]
-Time = Union[str, datetime]
-Priority = Union[str, float, Decimal]
 _Result = TypeVar("_Result")
 
 
-class Client:
+class Client(EventMethods[Sent]):
     """Sends events of one site to sitemapd; safe to share between threads, and usable after a fork.
 
     `url` is the address of sitemapd, `source` who vouches for events that name no source. `timeout` (seconds)
     bounds each step of a request; what fails for now is tried again for up to `patience` seconds, with the
-    same idempotency key. Raises ValueError for what can't be an address, a token or a source.
+    same idempotency key. Raises ValueError for what can't be an address, a token or a source. Its methods
+    raise Problem and Unavailable.
     """
 
     def __init__(
@@ -62,42 +59,6 @@ class Client:
         self._source = source
         self._patience = patience
         self._events = events_path(site, source)
-
-    def add(
-        self,
-        loc: str,
-        *,
-        lastmod: Date | None = None,
-        changefreq: str | None = None,
-        priority: Priority | None = None,
-        at: Time | None = None,
-        source: str | None = None,
-        ext: Mapping[str, Any] | None = None,
-    ) -> Sent:
-        """The URL is there, and this is all that is known of it. Raises Problem, Unavailable."""
-        fields = {"lastmod": lastmod, "changefreq": changefreq, "priority": priority, "at": at}
-        return self._one(event_line("add", loc, **fields, source=source, ext=ext))
-
-    def update(
-        self,
-        loc: str,
-        *,
-        lastmod: Date | None = None,
-        changefreq: str | None = None,
-        priority: Priority | None = None,
-        at: Time | None = None,
-        source: str | None = None,
-        ext: Mapping[str, Any] | None = None,
-    ) -> Sent:
-        """The given fields of the URL changed. Raises Problem, Unavailable."""
-        fields = {"lastmod": lastmod, "changefreq": changefreq, "priority": priority, "at": at}
-        return self._one(event_line("update", loc, **fields, source=source, ext=ext))
-
-    def delete(
-        self, loc: str, *, at: Time | None = None, source: str | None = None, urgent: bool = False
-    ) -> Sent:
-        """The URL is gone. Raises Problem, Unavailable."""
-        return self._one(event_line("delete", loc, at=at, source=source, urgent=urgent or None))
 
     def send(self, events: Iterable[Item]) -> Sent:
         """Send events, some thousand in a request, so that memory stays bounded however many there are.

@@ -14,14 +14,13 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from sitemapd_client.client import Date, Priority, Time
 from sitemapd_client.delivery import Counts, Delivery
 from sitemapd_client.errors import Unavailable
-from sitemapd_client.lines import event_line
+from sitemapd_client.methods import EventMethods
 from sitemapd_client.pending import MemoryQueue, Queue
 from sitemapd_client.results import Refusal
 from sitemapd_client.spool import Spool
@@ -34,7 +33,7 @@ BATCH_MAX: Final = 1000
 _Self = TypeVar("_Self", bound="Publisher")
 
 
-class Publisher:
+class Publisher(EventMethods[None]):
     """Pushes events of one site in the background; safe to share between threads.
 
     `target` is the address of sitemapd, or another `Transport` than HTTP, which then knows the site and the
@@ -85,42 +84,6 @@ class Publisher:
             on_refused=on_refused or _log_refusal,
         )
 
-    def add(
-        self,
-        loc: str,
-        *,
-        lastmod: Date | None = None,
-        changefreq: str | None = None,
-        priority: Priority | None = None,
-        at: Time | None = None,
-        source: str | None = None,
-        ext: Mapping[str, Any] | None = None,
-    ) -> None:
-        """The URL is there, and this is all that is known of it. Raises TypeError, ValueError (rule 1)."""
-        fields = {"lastmod": lastmod, "changefreq": changefreq, "priority": priority, "at": at}
-        self._put(event_line("add", loc, **fields, source=source, ext=ext))
-
-    def update(
-        self,
-        loc: str,
-        *,
-        lastmod: Date | None = None,
-        changefreq: str | None = None,
-        priority: Priority | None = None,
-        at: Time | None = None,
-        source: str | None = None,
-        ext: Mapping[str, Any] | None = None,
-    ) -> None:
-        """The given fields of the URL changed. Raises TypeError, ValueError (rule 1)."""
-        fields = {"lastmod": lastmod, "changefreq": changefreq, "priority": priority, "at": at}
-        self._put(event_line("update", loc, **fields, source=source, ext=ext))
-
-    def delete(
-        self, loc: str, *, at: Time | None = None, source: str | None = None, urgent: bool = False
-    ) -> None:
-        """The URL is gone. Raises TypeError, ValueError (rule 1)."""
-        self._put(event_line("delete", loc, at=at, source=source, urgent=urgent or None))
-
     def flush(self, timeout: float | None = None) -> None:
         """Return when everything taken before is stored. Raises Unavailable after `timeout` seconds."""
         self._delivery.flush(time.monotonic() + (self._timeout if timeout is None else timeout))
@@ -160,7 +123,7 @@ class Publisher:
             delivery.forget()  # before the warning, which may be an error
             warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self, stacklevel=1)
 
-    def _put(self, line: str) -> None:
+    def _one(self, line: str) -> None:
         try:
             self._delivery.put(line)
         except Unavailable as error:
