@@ -76,10 +76,10 @@ def status(context: Context, as_json: bool) -> None:
             click.echo(f"  HELD BACK {held['sentence']}")
         for file, reason in site["aside"].items():
             click.echo(f"  {file} can't be rendered and is put aside; see `sitemapd doctor`: {reason}")
-        if site["uncovered"]["urls"]:
+        if (left := site["uncovered"])["urls"]:
             click.echo(
-                f"  {site['uncovered']['urls']:,} URLs that base_url, strip_query or a limit no longer covers, "
-                f"such as {', '.join(site['uncovered']['examples'])}; `{site['uncovered']['command']}` deletes them"
+                f"  {left['urls']:,} listed URLs are outside base_url, strip_query or limits since these changed, "
+                f"such as {', '.join(left['examples'])}; `{left['command']}` deletes them"
             )
         differed = ", ".join(f"{count:,} {kind}" for kind, count in site["differed"].items() if count)
         if differed:
