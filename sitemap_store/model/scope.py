@@ -33,9 +33,7 @@ def uncovered(locs: Sequence[str], rules: UrlRules) -> list[str]:
     if not rules.strip_query:
         return []
     named = _parameter(rules.strip_query).search
-    return [
-        loc for loc in locs if (at := loc.find("?")) >= 0 and named(loc, at) and not covers(loc, rules)
-    ]
+    return [loc for loc in locs if (at := loc.find("?")) >= 0 and named(loc, at) and not covers(loc, rules)]
 
 
 @lru_cache(maxsize=256)

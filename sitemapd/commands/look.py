@@ -78,7 +78,7 @@ def status(context: Context, as_json: bool) -> None:
             click.echo(f"  {file} can't be rendered and is put aside; see `sitemapd doctor`: {reason}")
         if (left := site["uncovered"])["urls"]:
             click.echo(
-                f"  {left['urls']:,} listed URLs are outside base_url, strip_query or limits since these changed, "
+                f"  base_url, strip_query and limits no longer cover {left['urls']:,} of these URLs, "
                 f"such as {', '.join(left['examples'])}; `{left['command']}` deletes them"
             )
         differed = ", ".join(f"{count:,} {kind}" for kind, count in site["differed"].items() if count)
