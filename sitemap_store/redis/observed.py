@@ -162,14 +162,16 @@ def shards(store: Store) -> Iterator[ShardRow]:
 
 
 def uncovered(store: Store) -> tuple[int, list[str]]:
-    """How many published URLs the site no longer covers, and up to five of them; memory is `SLICE` shards."""
+    """How many published URLs the site no longer covers, and up to five of them."""
     total, examples = 0, list[str]()
     for partition in store.partitions:
+        counts: dict[bytes, int] = {}  # a scan may give a shard twice
         with translated():
-            for _, row in store.client.hscan_iter(f"{partition.prefix}:uncovered", count=SLICE):
-                count, some = json.loads(row)
-                total += count
-                examples += some[: EXAMPLES - len(examples)]
+            for shard, row in store.client.hscan_iter(f"{partition.prefix}:uncovered", count=SLICE):
+                if shard not in counts:
+                    counts[shard], some = json.loads(row)
+                    examples += some[: EXAMPLES - len(examples)]
+        total += sum(counts.values())
     return total, examples
 
 
