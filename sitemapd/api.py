@@ -59,7 +59,7 @@ def push_api(parts: Parts) -> Api:
 
 
 def _status(parts: Parts, site: str) -> dict[str, Any]:
-    return {**report(parts.store(site)), "held": held_report(parts, site)}
+    return {**report(parts.store(site), parts.command_for(site)), "held": held_report(parts, site)}
 
 
 def _token(setting: str, name: str, settings: TokenSettings) -> Token:

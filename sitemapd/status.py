@@ -6,7 +6,7 @@ from typing import Any
 
 from sitemap_store.model.dates import format_instant
 from sitemap_store.redis.connection import translated
-from sitemap_store.redis.observed import last_hour, producers, totals
+from sitemap_store.redis.observed import last_hour, producers, totals, uncovered
 from sitemap_store.redis.state import Partition
 from sitemap_store.redis.store import Store, level
 
@@ -14,11 +14,12 @@ ALIVE_MS = 5000
 SAMPLES = 64
 
 
-def report(store: Store) -> dict[str, Any]:
+def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
     """One site: urls, shards, what waits, refusals, workers, lag, producers, bytes, sections.
 
     `aside` holds the files that can't be rendered, and why; `differed` counts what was found at the
-    output other than it was published.
+    output other than it was published; `uncovered` has the URLs that the site's settings no longer cover, and
+    what deletes them, where `command` begins a command line about the site.
     """
     now = store.now()
     sections: dict[str, dict[str, Any]] = {}
@@ -62,6 +63,7 @@ def report(store: Store) -> dict[str, Any]:
         section["fill"] = round(section["urls"] / seats, 3) if seats else None
     urls = sum(section["urls"] for section in sections.values())
     lag = last_hour(store, now)[1]
+    outside, examples = uncovered(store)
     return {
         "urls": urls,
         "shards": sum(section["shards"] for section in sections.values()),
@@ -70,6 +72,11 @@ def report(store: Store) -> dict[str, Any]:
         "workers": len(workers),
         "aside": dict(sorted(aside.items())),
         "differed": differed,
+        "uncovered": {
+            "urls": outside,
+            "examples": examples,
+            "command": f"{command} sync --leave-scope",
+        },
         "lag_ms": {"p50": _whole(lag.quantile(0.5)), "p99": _whole(lag.quantile(0.99))},
         "refusals": dict(sorted(totals(store).refusals.items())),
         "producers": {name: _seen(how) for name, how in producers(store).items()},

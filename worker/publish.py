@@ -27,6 +27,7 @@ from functools import partial
 
 from sitemap_store.errors import SitemapdError
 from sitemap_store.model.events import count_events
+from sitemap_store.model.scope import uncovered
 from sitemap_store.model.site import Site
 from sitemap_store.output.folder import Put
 from sitemap_store.redis.claims import Commit, Published, Wake, snapshot_of
@@ -227,7 +228,8 @@ class SitePublisher:
         elif not claim.listed:
             # A worker that died or came late may have left it there, and nobody else knows of it.
             self.output.remove(self.site.shard_file(claim.section, claim.number))
-        work.file = Published(file, rendered.etag, put, size, work.events)
+        left = uncovered(list(rendered.snapshot.entries), self.site.rules)
+        work.file = Published(file, rendered.etag, put, size, work.events, left)
         self._at.fault("renamed")
 
     def _put_split(self, part: Partition, work: Work, shard: int) -> None:

@@ -30,10 +30,9 @@ from producers.http.problems import Answer, Problem, answer, refusal, unavailabl
 from producers.http.sources import Sources
 from producers.http.state import SiteState
 from producers.http.webhooks import Webhook, post_webhook
-from producers.known import described
+from producers.known import described, find_listed
 from producers.sink import EventSink
 from sitemap_store.errors import Refused, Unavailable
-from sitemap_store.model.urls import normalise
 from sitemap_store.model.wire import check_source
 from sitemap_store.redis.once import DEFAULT, Bounds
 
@@ -167,11 +166,10 @@ class Api:
         state = self._states[site]
         store = state.sink.store
         try:
-            loc = normalise(asked, store.site.rules).loc
+            loc, found = await state.run(lambda: find_listed(store, asked))
         except Refused as refused:
             detail = refused.detail.encode("utf-8", "backslashreplace").decode()
             raise Problem(422, refused.rule, detail) from refused
-        found = await state.run(lambda: store.find(loc))
         if found is None:
             raise Problem(404, "not-listed", f"{loc} is not listed.")
         return answer(described(found))

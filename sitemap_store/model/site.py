@@ -52,9 +52,10 @@ class Site:
 
     @property
     def looks(self) -> str:
-        """A digest of the settings that change how the same entries are published."""
+        """A digest of the settings that change how the same entries are published, or which are covered."""
         styles = sorted((name, style.changefreq, style.priority) for name, style in self.styles.items())
-        text = repr((self.rules.base, self.gzip, self.limits, self.index_size, styles))
+        rules = (self.rules.base, self.rules.cross_submission, sorted(self.rules.strip_query))
+        text = repr((rules, self.gzip, self.limits, self.index_size, styles))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def address(self, file: str) -> str:

@@ -145,14 +145,6 @@ def normalise_listed(raw: object, rules: UrlRules) -> Normalised:
     return Normalised(found.loc, (*found.warnings, said))
 
 
-def covers(loc: str, rules: UrlRules) -> bool:
-    """Whether an add of a listed URL would list that URL today."""
-    try:
-        return normalise(loc, rules).loc == loc
-    except Refused:
-        return False
-
-
 @lru_cache(maxsize=256)
 def _unscoped(rules: UrlRules) -> UrlRules:
     return replace(rules, cross_submission=True, strip_query=frozenset())

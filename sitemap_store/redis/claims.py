@@ -73,6 +73,8 @@ class Published(NamedTuple):
     """How many bytes were written."""
     folded: int
     """How many events they are the result of."""
+    uncovered: Sequence[str]
+    """URLs in it that the site no longer covers."""
 
 
 class Listed(NamedTuple):

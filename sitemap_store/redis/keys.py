@@ -109,6 +109,13 @@ KEYS: Final = (
         "shards and index files",
     ),
     Key(
+        "uncovered",
+        "hash",
+        "shard id → JSON: how many of its published URLs the site no longer covers, and up to five of them",
+        "published",
+        "shards that have such URLs",
+    ),
+    Key(
         "purge",
         "zset",
         "shard id → when its next tombstone's time is over (ms)",

@@ -15,6 +15,7 @@ import redis
 
 from sitemap_store.errors import RedisRefuses
 from sitemap_store.redis.connection import translated
+from sitemap_store.redis.state import EXAMPLES
 from sitemap_store.redis.store import Store
 
 LAG_BOUNDS_MS = (
@@ -158,6 +159,20 @@ def shards(store: Store) -> Iterator[ShardRow]:
             for shard, line in listed.items():
                 section, number, lastmod, file = line.decode().split(" ")
                 yield ShardRow(section, int(number), int(lastmod), file, shard in waiting)
+
+
+def uncovered(store: Store) -> tuple[int, list[str]]:
+    """How many published URLs the site no longer covers, and up to five of them."""
+    total, examples = 0, list[str]()
+    for partition in store.partitions:
+        counts: dict[bytes, int] = {}  # a scan may give a shard twice
+        with translated():
+            for shard, row in store.client.hscan_iter(f"{partition.prefix}:uncovered", count=SLICE):
+                if shard not in counts:
+                    counts[shard], some = json.loads(row)
+                    examples += some[: EXAMPLES - len(examples)]
+        total += sum(counts.values())
+    return total, examples
 
 
 def feed(store: Store, *, after: str = "", limit: int = 20) -> list[Published]:

@@ -45,6 +45,8 @@ PUT_OFF_MS = 60_000
 REJECTED_MAX = 1000
 PATIENCE_MS = 60_000
 """How long an index file waits for missing files that it lists, before it is written without them."""
+EXAMPLES = 5
+"""How many URLs of a shard that the site no longer covers are kept by name."""
 FAILURES = 3
 """A shard that can't be rendered this often in a row is put aside."""
 
@@ -177,6 +179,7 @@ class Partition:
             " ".join(claim.unlink),
             self._interval,
             self.site.index_size,
+            json.dumps([len(file.uncovered), file.uncovered[:EXAMPLES]]) if file.uncovered else "",
         )
 
     def merge_turn(self, pause_ms: int) -> tuple[int, str | None]:

@@ -52,7 +52,10 @@ def status(context: Context, as_json: bool) -> None:
 
     names = [context.site_name] if context.site else list(context.parts.sites)
     sites = {
-        name: {**report(context.parts.store(name)), "held": held_report(context.parts, name)}
+        name: {
+            **report(context.parts.store(name), context.parts.command_for(name)),
+            "held": held_report(context.parts, name),
+        }
         for name in names
     }
     if any(context.parts.settings.sites[name].database for name in names):
@@ -73,6 +76,11 @@ def status(context: Context, as_json: bool) -> None:
             click.echo(f"  HELD BACK {held['sentence']}")
         for file, reason in site["aside"].items():
             click.echo(f"  {file} can't be rendered and is put aside; see `sitemapd doctor`: {reason}")
+        if (left := site["uncovered"])["urls"]:
+            click.echo(
+                f"  base_url, strip_query and limits no longer cover {left['urls']:,} of these URLs, "
+                f"such as {', '.join(left['examples'])}; `{left['command']}` deletes them"
+            )
         differed = ", ".join(f"{count:,} {kind}" for kind, count in site["differed"].items() if count)
         if differed:
             click.echo(f"  found at the output other than published, and put right: {differed}")
@@ -97,17 +105,14 @@ def status(context: Context, as_json: bool) -> None:
 @click.pass_obj
 def show(context: Context, url: str, as_json: bool) -> None:
     """Show what is known of one URL; exit 1 when it is not listed."""
-    from producers.known import described
+    from producers.known import described, find_listed
     from sitemap_store.errors import Refused
-    from sitemap_store.model.urls import normalise
 
-    site = context.parts.sites[context.site_name]
     try:
-        loc = normalise(url, site.rules).loc
+        loc, found = find_listed(context.parts.store(context.site_name), url)
     except Refused as refused:
         click.echo(f"sitemapd: {refused.detail}", err=True)
         sys.exit(1)
-    found = context.parts.store(site.name).find(loc)
     if found is None:
         click.echo(f"sitemapd: {loc} is not listed", err=True)
         sys.exit(1)

@@ -66,7 +66,7 @@ def sync(
 
 def _leave_scope(context: Context, *, as_json: bool) -> None:
     from sitemap_store.model.events import Event
-    from sitemap_store.model.urls import covers
+    from sitemap_store.model.scope import covers
 
     sink = context.parts.publisher(context.site_name)
     rules, at = sink.store.site.rules, sink.store.now()

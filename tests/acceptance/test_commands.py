@@ -360,6 +360,12 @@ def test_usage_errors_exit_2(plain: Place) -> None:
         assert result.err
 
 
+def uncovered(place: Place) -> dict[str, Any]:
+    """What `sitemapd status` says of URLs that the site no longer covers."""
+    row: dict[str, Any] = place.ok("status", "--json").json["sites"]["main"]["uncovered"]
+    return row
+
+
 def test_what_the_site_no_longer_covers_is_let_go(place: Place, redis_url: str) -> None:
     """After `base_url` and `strip_query` changed, one command deletes what they leave out."""
     place.configure(settings(redis_url))
@@ -369,8 +375,18 @@ def test_what_the_site_no_longer_covers_is_let_go(place: Place, redis_url: str) 
     assert worker.stop() == 0
     place.configure(settings(redis_url, base_url=f"{BASE}shop/", strip_query=["ref"]))
     worker = place.worker(processes=1)
+    until(lambda: uncovered(place)["urls"] == 2, what="both are counted")
+    found = uncovered(place)
+    assert set(found["examples"]) == {f"{BASE}shop/b?ref=x", f"{BASE}old/c"}
+    assert "no longer cover 2 of these URLs" in place.ok("status").out
+    assert f"`{found['command']}`" in place.ok("status").out
+    assert place.ok("show", f"{BASE}shop/b?ref=x", "--json").json["loc"] == f"{BASE}shop/b?ref=x"
+    assert f"loc: {BASE}old/c\n" in place.ok("show", f"{BASE}old/c").out
+    assert "outside" in place.command("show", f"{BASE}old/d").err
     assert place.ok("sync", "--leave-scope").out == "2 deleted\n"
     place.wait()
+    assert uncovered(place)["urls"] == 0
+    assert "no longer cover" not in place.ok("status").out
     assert set(published(place.output)) == {f"{BASE}shop/a"}
     assert place.ok("sync", "--leave-scope", "--json").json == {"deleted": 0}
     assert place.command("sync").code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import time
@@ -11,11 +12,12 @@ import httpx
 import pytest
 
 from producers.http import Caps
+from sitemap_store.model.urls import UrlRules
 from sitemap_store.redis.held import accept, held_deletes
 from tests.acceptance.until import until
 from tests.integration.http_world import JSON, NDJSON, SECRET, HttpWorld, add, ndjson, token
 from tests.redis_server import RedisServer
-from tests.world import BASE
+from tests.world import BASE, make_site
 
 MIB = 1024 * 1024
 
@@ -418,6 +420,27 @@ def test_url_is_found_in_any_spelling(world: HttpWorld) -> None:
     for loc, status in ((BASE + "no", 404), ("https://other.example/", 422), ("x", 422)):
         assert world.client.get("v1/sites/shop/urls", params={"loc": loc}).status_code == status
     assert world.client.get("v1/sites/shop/urls").status_code == 400
+
+
+def test_url_that_the_site_no_longer_covers_is_found_as_it_is_spelled(
+    world: HttpWorld, redis_url: str
+) -> None:
+    """`base_url` and `strip_query` hold for adds; another spelling of what is covered is found as before."""
+    world.post([add("old"), add("shop/a"), add("shop/b?ref=x"), add("shop/c")])
+    rules = UrlRules(base=f"{BASE}shop/", strip_query=frozenset({"ref"}))
+    later = HttpWorld(redis_url, site=dataclasses.replace(make_site(), rules=rules))
+    try:
+        for asked, status, loc in (
+            ("old", 200, "old"),
+            ("older", 422, ""),
+            ("shop/b?ref=x", 200, "shop/b?ref=x"),
+            ("shop/c?ref=x", 200, "shop/c"),
+            ("shop/d?ref=x", 404, ""),
+        ):
+            found = later.client.get("v1/sites/shop/urls", params={"loc": BASE + asked})
+            assert (found.status_code, found.json().get("loc", "")) == (status, loc and BASE + loc), asked
+    finally:
+        later.close()
 
 
 def test_status_and_document_are_served(world: HttpWorld) -> None:

@@ -133,6 +133,9 @@ def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]
     note()
     world.adopt("state-2")
     world.store.replay_held()
+    world.site = dataclasses.replace(site, rules=dataclasses.replace(site.rules, base=f"{BASE}blog/"))
+    for partition in world.store.partitions:
+        partition.want_all()
     world.settle()
     note()
     return seen

@@ -22,6 +22,6 @@ for _, k in ipairs(redis.call('HKEYS', key('index_sizes'))) do
 end
 for _, section in ipairs(redis.call('SMEMBERS', key('sections'))) do redis.call('DEL', key('sec:' .. section)) end
 redis.call('DEL', key('state'), key('shards'), key('sections'), key('open'), key('numbers'), key('due'),
-  key('pending'), key('scheduled'), key('leases'), key('aside'), key('purge'), key('index_sizes'))
+  key('pending'), key('scheduled'), key('leases'), key('aside'), key('uncovered'), key('purge'), key('index_sizes'))
 redis.call('HSET', key('state'), 'restoring', ARGV[2])
 return kept

@@ -3,7 +3,8 @@
 -- ARGV: 1 now, 2 worker, 3 lease number, 4 shard id, 5 generation, 6 number of the worker's settings,
 --       7 file name or "", 8 etag, 9 what the put did: "same", "new" (there was none), "over" (other bytes
 --       were there), 10 bytes written, 11 events folded, 12 when it was claimed, 13 names that were unlinked,
---       joined by a space, 14 min_interval ms, 15 index_size
+--       joined by a space, 14 min_interval ms, 15 index_size,
+--       16 what it has that the site no longer covers, as JSON, or ""
 -- Returns {"ok" | "lost", members to wake…}.
 local now, worker, number, id, generation = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local file, etag, put, min_interval = ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[14])
@@ -53,6 +54,11 @@ if file ~= '' and (meta[2] ~= etag or put == 'over') then lm = math.max(now, lm 
 redis.call('HSET', shard, 'petag', etag, 'lm', format('%d', lm), 'file', file, 'config', ARGV[6],
   'published', math.max(generation, tonumber(meta[14])))
 redis.call('HDEL', shard, 'fails')
+if ARGV[16] == '' then
+  redis.call('HDEL', key('uncovered'), id)
+else
+  redis.call('HSET', key('uncovered'), id, ARGV[16])
+end
 redis.call('HDEL', key('aside'), id)
 
 -- An index file that lists more than it may (index_size was lowered) gives this shard to another one. The
