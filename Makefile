@@ -52,7 +52,7 @@ test-long: .venv/.stamp
 lint: .venv/.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy sitemap_store producers worker sitemapd tests benchmarks
+	$(BIN)/mypy sitemap_store producers worker sitemapd clients/python tests benchmarks
 	$(BIN)/lint-imports
 
 format: .venv/.stamp
@@ -77,4 +77,4 @@ lock:
 
 clean:
 	rm -rf .venv .venv-lock .run build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
-	find sitemap_store producers worker sitemapd tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find sitemap_store producers worker sitemapd clients tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

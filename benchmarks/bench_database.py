@@ -225,7 +225,7 @@ class Bench:
             "seconds": took,
             "rows/s": told["wanted"] / took,
             "CPU µs/row": (used.ru_utime + used.ru_stime) / told["wanted"] * 1e6,
-            "events": told["sent"] + told["deleted"],
+            "events": told["added"] + told["updated"] + told["deleted"],
             "peak MB": used.ru_maxrss / 1024,
         }
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.bench_filesystem [--files N]`: a watched tree, scanned, restarted and edited.
+"""`python -m benchmarks.bench_filesystem [--files N] [--idle SECONDS]`: a watched tree, scanned and edited.
 
 Real files, a real watcher process (`sitemapd watch`), Redis and two workers on this machine. Half of
 the files are Markdown with front matter, half are HTML with a canonical link in their head.
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.__main__ import show
-from benchmarks.service import Service, quantile, running
+from benchmarks.service import Service, cpu_seconds, quantile, running
 from benchmarks.urls import BASE
 
 PER_FOLDER = 100
@@ -74,9 +74,7 @@ class Watching:
             time.sleep(0.01)
         self.seconds = time.perf_counter() - begin
         self.said = str(found[0]["message"])
-        times = os.sysconf("SC_CLK_TCK")
-        stat = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        self.cpu = (int(stat[11]) + int(stat[12])) / times
+        self.cpu = cpu_seconds(self.process.pid)
 
     def peak_mb(self) -> float:
         """Its peak resident memory."""
@@ -95,21 +93,21 @@ def watching(service: Service) -> Iterator[Watching]:
         watch.process.wait(30)
 
 
-def scans(files: int, *, reads: bool, samples: int) -> dict[str, float]:
-    """First scan, restart, and single edits on a tree of that many files."""
+def scans(files: int, *, reads: bool, samples: int, idle: float) -> dict[str, float]:
+    """First scan, restart, single edits and `idle` quiet seconds on a tree of that many files."""
     content = Path.cwd() / ".bench-content"
     shutil.rmtree(content, ignore_errors=True)
     try:
         made = grow(content, files)
         extra = CONFIGURATION.format(content=content, reads=str(reads).lower())
         with running(extra=extra) as service:
-            return measure(service, content, made, samples)
+            return measure(service, content, made, samples, idle)
     finally:
         shutil.rmtree(content, ignore_errors=True)
 
 
-def measure(service: Service, content: Path, made: list[Path], samples: int) -> dict[str, float]:
-    """Scan, restart and edit."""
+def measure(service: Service, content: Path, made: list[Path], samples: int, idle: float) -> dict[str, float]:
+    """Scan, restart, edit and wait."""
     files = len(made)
     away = content.with_name(".bench-away")
     content.rename(away)
@@ -131,6 +129,7 @@ def measure(service: Service, content: Path, made: list[Path], samples: int) -> 
         )
         took = edits(service, made, samples)
         peak = watch.peak_mb()
+        quiet = quiet_share(watch, idle) if idle else float("nan")
     return {
         "first scan s": first,
         "files/s": files / first,
@@ -141,7 +140,16 @@ def measure(service: Service, content: Path, made: list[Path], samples: int) -> 
         "edit p50 ms": quantile(took, 0.5),
         "edit p99 ms": quantile(took, 0.99),
         "watcher peak MB": peak,
+        "idle CPU %": quiet * 100,
     }
+
+
+def quiet_share(watch: Watching, seconds: float) -> float:
+    """The share of a core that the watcher takes while nothing happens."""
+    time.sleep(10)  # what it still had to do is done
+    before = cpu_seconds(watch.process.pid)
+    time.sleep(seconds)
+    return (cpu_seconds(watch.process.pid) - before) / seconds
 
 
 def edits(service: Service, made: list[Path], samples: int) -> list[float]:
@@ -167,9 +175,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_filesystem")
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--samples", type=int, default=30)
+    parser.add_argument("--idle", type=float, default=0.0, metavar="SECONDS", help="measure it at rest too")
     chosen = parser.parse_args()
     rows = {
-        name: scans(chosen.files, reads=reads, samples=chosen.samples)
+        name: scans(chosen.files, reads=reads, samples=chosen.samples, idle=chosen.idle)
         for name, reads in (("names and times", False), ("front matter and heads", True))
     }
     show(f"a watched tree of {chosen.files:,} files", rows)

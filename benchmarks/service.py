@@ -55,11 +55,15 @@ class Service:
             time.sleep(0.05)
         client.close()
 
-    def stop(self) -> None:
-        """End the workers, then Redis."""
+    def stop_workers(self) -> None:
+        """End the workers."""
         if self._worker is not None:
             self._worker.terminate()
             self._worker.wait(40)
+
+    def stop(self) -> None:
+        """End the workers, then Redis."""
+        self.stop_workers()
         self.server.stop()
 
     def cpu(self) -> dict[str, float]:

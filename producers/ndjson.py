@@ -107,7 +107,7 @@ def _value_or_refusal(raw: bytes) -> Any:
     try:
         return decode(raw)
     except Refused as refused:
-        return refused
+        return refused.kept()
 
 
 def _url_or_refusal(raw: bytes) -> Any:

@@ -69,7 +69,7 @@ class EventSink:
                 try:
                     event, said = check(item, site, now, source=source)
                 except Refused as refused:
-                    refusals.append(Refusal(place, refused))
+                    refusals.append(Refusal(place, refused.kept()))
                     continue
                 warnings.extend(said)
                 yield event

@@ -1,5 +1,7 @@
 """Every error that sitemapd raises on purpose, under one root."""
 
+from typing import Self
+
 
 class SitemapdError(Exception):
     """The root of all errors that sitemapd raises on purpose."""
@@ -17,6 +19,14 @@ class Refused(SitemapdError):
         self.loc = loc
         self.rule = rule
         self.detail = detail
+
+    def kept(self) -> Self:
+        """Itself, for a list: without the traceback and the errors before it.
+
+        They hold the whole of what was refused, which may be a megabyte for each.
+        """
+        self.__traceback__ = self.__context__ = self.__cause__ = None
+        return self
 
 
 class BadSetting(SitemapdError):

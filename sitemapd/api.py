@@ -15,6 +15,7 @@ from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.model.wire import check_source
 from sitemap_store.redis.once import Bounds
 from sitemapd.build import Parts
+from sitemapd.held import held_report
 from sitemapd.settings import SignatureSettings, TokenSettings, WebhookRuleSettings, WebhookSettings
 from sitemapd.status import report
 
@@ -58,7 +59,7 @@ def push_api(parts: Parts) -> Api:
 
 
 def _status(parts: Parts, site: str) -> dict[str, Any]:
-    return report(parts.store(site))
+    return {**report(parts.store(site)), "held": held_report(parts, site)}
 
 
 def _token(setting: str, name: str, settings: TokenSettings) -> Token:

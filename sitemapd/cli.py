@@ -29,6 +29,7 @@ _COMMANDS = {
     "relay": "database",
     "triggers": "database",
     "sync": "sync",
+    "accept-deletes": "accept",
     "serve": "services",
     "token": "token",
     "push": "push",
@@ -38,8 +39,12 @@ _COMMANDS = {
     "rejected": "look",
     "check": "maintain",
     "rebuild": "maintain",
-    "restore": "maintain",
+    "backup": "backup",
+    "restore": "backup",
     "compact": "compact",
+    "tail": "live",
+    "top": "live",
+    "completion": "start",
     "robots": "look",
     "doctor": "doctor",
 }
@@ -92,7 +97,7 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"sitemapd.commands.{_COMMANDS[cmd_name]}")
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
 

@@ -1,7 +1,7 @@
-"""Fault injection for the tests: `SITEMAPD_TEST_FAULT=POINT:ACTION:FLAG` in a worker's environment.
+"""Fault injection for the tests: `SITEMAPD_TEST_FAULTS=FOLDER` in a worker's environment.
 
-At the first time that any worker reaches POINT (a name in `worker.publish`), the file FLAG is made and
-the process is killed (ACTION `kill`) or stopped (`stop`). With FLAG there already, nothing happens.
+The worker that first reaches a point (a name in `worker.publish` or `worker.index`) for which FOLDER has a
+file of that name removes the file, and is then killed or stopped, as the file says (`kill`, `stop`).
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from worker.site import no_fault
 
-VARIABLE = "SITEMAPD_TEST_FAULT"
+VARIABLE = "SITEMAPD_TEST_FAULTS"
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 def from_environment(environ: Mapping[str, str]) -> Callable[[str], None]:
     """The fault hook of a worker: does nothing unless the variable is set."""
-    text = environ.get(VARIABLE)
-    if not text:
+    if not environ.get(VARIABLE):
         return no_fault
-    point, action, flag = text.split(":", 2)
+    folder = Path(environ[VARIABLE])
 
     def fault(reached: str) -> None:
-        if reached != point:
-            return
+        armed = folder / reached
         try:
-            os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return
+            action = armed.read_text()
+            armed.unlink()
+        except FileNotFoundError:
+            return  # not armed, or another worker was first
         os.kill(os.getpid(), _SIGNALS[action])
 
     return fault

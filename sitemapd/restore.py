@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from sitemap_store.errors import Refused, SitemapdError
 from sitemap_store.model.dates import instant_ms, parse_lastmod
 from sitemap_store.model.entries import Entry, digest
-from sitemap_store.model.site import INDEX_FILE, SHARD_NAME
+from sitemap_store.model.site import INDEX_FILE, SHARD_NAME, Site
 from sitemap_store.model.urls import normalise
 from sitemap_store.model.values import check_changefreq, check_priority
 from sitemap_store.output.folder import Folder
 from sitemap_store.reading.reader import ReadUrl, Unreadable, plain, read_index, read_urlset
+from sitemap_store.redis import claims
 from sitemap_store.redis.store import Store
 from sitemap_store.shards.render import etag_of
 from sitemap_store.shards.snapshot import Snapshot
@@ -27,12 +29,18 @@ class Restored(NamedTuple):
     skipped: int
 
 
-class _Shard(NamedTuple):
+class TreeShard(NamedTuple):
+    """A shard as a published index file lists it."""
+
     section: str
     number: int
     index_number: int
     file: str
     lastmod: int
+
+    def place(self, site: Site) -> tuple[int, int]:
+        """Its partition, and the number of its index file in there."""
+        return (self.number - 1) % site.partitions, (self.index_number - 1) // site.partitions + 1
 
 
 def restore_tree(store: Store, folder: Folder, *, alive: Callable[[], None] = lambda: None) -> Restored:
@@ -42,38 +50,62 @@ def restore_tree(store: Store, folder: Folder, *, alive: Callable[[], None] = la
     `alive` is called before each shard. Raises SitemapdError for a tree that can't be read: nothing is
     published then; and when another restore has begun meanwhile.
     """
-    shards, token = list(_listed(store, folder)), secrets.token_hex(8)
+    shards, token = listed_shards(store, folder), begin_restore(store)
+    urls = skipped = 0
+    seen: set[bytes] = set()
+    ids: Counter[int] = Counter()
+    for shard in shards:
+        alive()
+        read = read_shard(store, folder, shard, seen)
+        skipped += read.refused
+        urls += len(read.entries)
+        number, _ = shard.place(store.site)
+        ids[number] += 1
+        restore_shard(
+            store, number, tree_fields(store, shard, read), ids[number], Snapshot(read.entries, {}), token
+        )
+    return Restored(urls, len(shards), skipped)
+
+
+def begin_restore(store: Store) -> str:
+    """Empty a state that never published, and hold its events back; the token of this restore."""
+    token = secrets.token_hex(8)
     for partition in store.partitions:
         if partition.drain(token) < 0:
             raise SitemapdError("the state has been restored or begun already")
-    urls = skipped = 0
-    seen: set[bytes] = set()
-    for shard in shards:
-        alive()
-        data = folder.read(shard.file)
-        if data is None:
-            raise SitemapdError(f"the index lists {shard.file}, which is not in {folder.path}")
-        entries, refused = _entries(store, shard, data, seen)
-        skipped += refused
-        urls += len(entries)
-        body = plain(data)
-        etag = etag_of(body)
-        partition = store.partitions[(shard.number - 1) % store.site.partitions]
-        taken = partition.restore(
-            token=token,
-            section=shard.section,
-            number=shard.number,
-            index=(shard.index_number - 1) // store.site.partitions + 1,
-            file=shard.file,
-            lastmod=shard.lastmod,
-            etag=etag,
-            size=len(body),
-            snapshot=Snapshot(entries, {}),
-            complete=not refused,
-        )
-        if not taken:
-            raise SitemapdError(f"another restore of site {store.site.name} has taken over")
-    return Restored(urls, len(shards), skipped)
+    return token
+
+
+def restore_shard(
+    store: Store,
+    partition: int,
+    fields: Mapping[str, str],
+    shard: int,
+    snapshot: Snapshot,
+    token: str,
+    log: Sequence[bytes] = (),
+) -> None:
+    """Take a shard into the state. Raises SitemapdError when another restore has begun."""
+    if not store.partitions[partition].restore(claims.Restored(shard, fields, snapshot, log), token):
+        raise SitemapdError(f"another restore of site {store.site.name} has taken over")
+
+
+def tree_fields(store: Store, shard: TreeShard, read: ReadShard) -> dict[str, str]:
+    """The fields of a shard that is as the published tree has it."""
+    return {
+        "section": shard.section,
+        "number": str(shard.number),
+        "index": str(shard.place(store.site)[1]),
+        "v": "1",
+        # A file of which an entry was left out is rendered again.
+        "wanted": "2" if read.refused else "1",
+        "published": "1",
+        "bytes": str(read.size),
+        "lm": str(shard.lastmod),
+        "etag": read.etag,
+        "petag": read.etag,
+        "file": shard.file,
+    }
 
 
 def discard_tree(folder: Folder) -> int:
@@ -84,7 +116,8 @@ def discard_tree(folder: Folder) -> int:
     return len(names)
 
 
-def _listed(store: Store, folder: Folder) -> list[_Shard]:
+def listed_shards(store: Store, folder: Folder) -> list[TreeShard]:
+    """The shards that the published index files list, by section and number. Raises SitemapdError."""
     found = []
     for name in folder.published():
         match = INDEX_FILE.fullmatch(name)
@@ -101,7 +134,7 @@ def _listed(store: Store, folder: Folder) -> list[_Shard]:
             if parts is None or item.loc != store.site.address(file):
                 raise SitemapdError(f"{folder.path / name} lists {item.loc}, which is not ours")
             found.append(
-                _Shard(
+                TreeShard(
                     parts[1],
                     int(parts[2]),
                     int(match[1] or 1),
@@ -112,18 +145,38 @@ def _listed(store: Store, folder: Folder) -> list[_Shard]:
     return sorted(found)
 
 
-def _entries(store: Store, shard: _Shard, data: bytes, seen: set[bytes]) -> tuple[dict[str, Entry], int]:
+class ReadShard(NamedTuple):
+    """What a published file holds."""
+
+    entries: dict[str, Entry]
+    refused: int
+    """Entries that were left out, since they break a rule or are in another file too."""
+    etag: str
+    size: int
+    """Bytes before gzip."""
+
+
+def read_shard(store: Store, folder: Folder, shard: TreeShard, seen: set[bytes]) -> ReadShard:
+    """Read a published file; `seen` holds the digests of the URLs of the files before it.
+
+    Raises SitemapdError for a file that is not there, can't be read, or is of other partitions.
+    """
+    data = folder.read(shard.file)
+    if data is None:
+        raise SitemapdError(f"the index lists {shard.file}, which is not in {folder.path}")
     entries: dict[str, Entry] = {}
     refused = 0
+    partition, _ = shard.place(store.site)
     try:
-        for url in read_urlset(data):
+        body = plain(data)
+        for url in read_urlset(body):
             try:
                 entry = _entry(store, shard, url)
             except Refused:
                 refused += 1
                 continue
             key = digest(entry.loc)
-            if store.site.partition(key) != (shard.number - 1) % store.site.partitions:
+            if store.site.partition(key) != partition:
                 raise SitemapdError(
                     f"{shard.file} was published with another number of partitions than "
                     f"{store.site.partitions}: set sites.{store.site.name}.partitions back"
@@ -135,10 +188,10 @@ def _entries(store: Store, shard: _Shard, data: bytes, seen: set[bytes]) -> tupl
             entries[entry.loc] = entry
     except Unreadable as error:
         raise SitemapdError(f"{shard.file} can't be restored: {error}") from error
-    return dict(sorted(entries.items())), refused
+    return ReadShard(dict(sorted(entries.items())), refused, etag_of(body), len(body))
 
 
-def _entry(store: Store, shard: _Shard, url: ReadUrl) -> Entry:
+def _entry(store: Store, shard: TreeShard, url: ReadUrl) -> Entry:
     """The entry of a published URL; what the section says by default is not the entry's own."""
     loc = normalise(url.loc, store.site.rules).loc
     style = store.site.style(shard.section)

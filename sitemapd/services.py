@@ -112,6 +112,7 @@ def watchers(parts: Parts, *, accept_deletes: bool = False) -> list[Watcher]:
             parts.publisher(name),
             state_dir=parts.settings.data_dir / "watch" / name,
             accept_deletes=accept_deletes,
+            command=parts.command_for(name),
         )
         for name, sources in parts.sources.items()
         for source in sources
@@ -121,7 +122,12 @@ def watchers(parts: Parts, *, accept_deletes: bool = False) -> list[Watcher]:
 def relays(parts: Parts, *, only: str | None = None, accept_deletes: bool = False) -> list[Relay]:
     """A relay for each configured database source, or for the one of that name."""
     return [
-        Relay(source, parts.publisher(name), accept_deletes=accept_deletes)
+        Relay(
+            source,
+            parts.publisher(name),
+            accept_deletes=accept_deletes,
+            command=parts.command_for(name),
+        )
         for name, sources in parts.databases.items()
         for source in sources
         if only in (None, source.name)

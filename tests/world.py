@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import redis
 
@@ -116,7 +117,7 @@ class World:
     def merge(self, worker: str, partition: int, *shards: int) -> bool:
         """Have a worker make shards one; whether it did."""
         part = self.store.partitions[partition]
-        section = self.client.hget(f"{part.prefix}:s:{shards[0]}", "section") or b""
+        section: Any = self.client.hget(f"{part.prefix}:s:{shards[0]}", "section") or b""
         at = WorkerSite(self.site, self.output, worker, self._reach)
         return merge_shards(at, part, section.decode(), shards)
 

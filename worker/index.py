@@ -27,7 +27,7 @@ INDEX_SHARE = 4
 """An index file rests four times as long as its last rewrite took: at most a fifth of a worker."""
 INDEX_PAUSE_MAX_MS = 1000
 CLOCKS_APART_MS = 5 * 60_000
-"""A published lastmod that lies further ahead of Redis' clock was never ours."""
+"""A published lastmod that lies further ahead of Redis' clock, and of what is listed, was never ours."""
 KEPT: Final = 16
 """Index files whose elements are kept: about half a megabyte each."""
 
@@ -127,13 +127,15 @@ class IndexPublisher:
             raise Unavailable(what=f"the output of site {at.site.name}", detail="its folder is gone")
         later: dict[str, int] = {}
         gone: list[str] = []
-        for shard, line in claim.listing.items():
-            row = listed(line)
+        rows = {shard: listed(line) for shard, line in claim.listing.items()}
+        # What the state remembers counts beside the clock, which may have been set back.
+        newest = max([claim.now, *(row.lastmod for row in rows.values())]) + CLOCKS_APART_MS
+        for shard, row in rows.items():
             if row.file not in files:
                 gone.append(shard.decode())
             with suppress(Refused):  # not listed there, or no date of ours
                 lastmod = instant_ms(seen.get(row.file, ""))
-                if row.lastmod < lastmod <= claim.now + CLOCKS_APART_MS:
+                if row.lastmod < lastmod <= newest:
                     later[shard.decode()] = lastmod
         if not later and not gone:
             return False

@@ -20,12 +20,12 @@ import pymysql
 from pymysql.constants import FIELD_TYPE
 from pymysql.cursors import SSCursor
 
-from producers.database.dates import Kind
 from producers.database.dialect import LOCK_S, BadValue, Broken, Dialect, Found, near
 from producers.database.outbox import Record
 from producers.database.shape import Column, Shape, Table, Watched
 from producers.database.source import DatabaseSource
 from producers.database.triggers import Plan, TableTriggers, Types, comment, literal, row_triggers
+from producers.dates import Kind
 from sitemap_store.errors import SitemapdError
 
 IDLE_S: Final = 120

@@ -14,13 +14,13 @@ from psycopg import errors
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 
-from producers.database.dates import Kind
 from producers.database.dialect import LOCK_S, BadValue, Broken, Dialect, Found, near
 from producers.database.outbox import Record
 from producers.database.postgresql_triggers import statement_triggers
 from producers.database.shape import OUTBOX, Column, Shape, Table, Watched
 from producers.database.source import DatabaseSource
 from producers.database.triggers import Plan, TableTriggers, Types
+from producers.dates import Kind
 from sitemap_store.errors import SitemapdError
 
 SLICE_S: Final = 0.25

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
-from itertools import chain, groupby
-from typing import Final
+from itertools import chain, groupby, islice
+from typing import Final, TypeVar
 
-from producers.database.compare import Comparison, Lines, Synced, chunks, fields_of, line_of, too_many
 from producers.database.dialect import Dialect
 from producers.database.drain import Drainer, seen_rows
 from producers.database.outbox import Seen, short
 from producers.database.rows import Reader
 from producers.database.shape import Shape
+from producers.difference import CHUNK, Compared, Difference, Wanted, send_difference
+from producers.guard import Guard
 from producers.sink import EventSink
-from sitemap_store.model.events import Event
+from sitemap_store.model.entries import Entry
 
-CHUNK: Final = 2000
 MOST_TOUCHED: Final = 100_000
 """URLs looked at meanwhile; from there on changes wait until the comparison is over."""
+
+Item = TypeVar("Item")
 
 
 def reconcile(
@@ -35,106 +36,79 @@ def reconcile(
     sink: EventSink,
     reader: Reader,
     drainer: Drainer,
+    guard: Guard,
     between: Callable[[], None],
     accept: bool,
-) -> Synced:
+) -> Compared:
     """Send the difference. `second` reads the table while `main` drains; `accept` lifts the guard."""
     drainer.touched, drainer.touched_keys = set(), set()
-    touched = drainer.touched
+    touched, source = drainer.touched, shape.source.name
 
     def pause() -> None:
         if len(touched) < MOST_TOUCHED:
             between()
 
     try:
-        with Comparison() as comparison:
-            columns = shape.read_columns
+        with Difference(source) as difference, Difference("") as memory:
             linked = (*shape.key_columns, *shape.link_columns) if shape.feeds else ()
-            with Comparison(newest=lambda line: (0, line)) as memory:
-                skip = len(linked)
-                for rows in second.published(shape, (*linked, *columns), reader.refuse):
-                    comparison.wanted.add(
-                        reader.lines(row[skip:] for row in rows) if skip else reader.lines(rows)
-                    )
-                    if linked:
-                        memory.wanted.add(_memory_line(*seen) for seen in seen_rows(second, shape, rows))
-                    pause()
+            skip = len(linked)
+            for rows in second.published(shape, (*linked, *shape.read_columns), reader.refuse):
+                listed = filter(None, map(reader.read, (row[skip:] for row in rows) if skip else rows))
+                difference.want(((*row, "", None) for row in listed), newest=True)
                 if linked:
-                    _remember(shape, main, second, memory, drainer.touched_keys, pause)
-            for entries in chunks(map(line_of, sink.store.listing(shape.source.name)), CHUNK):
-                comparison.listed.add(entries)
+                    memory.want((_remembered(*seen) for seen in seen_rows(second, shape, rows)), newest=True)
                 pause()
-            return _send(comparison, shape, sink, touched, pause, accept=accept)
+            if linked:
+                _remember(shape, main, second, memory, drainer.touched_keys, pause)
+            for entries in _chunks(sink.store.listing(source)):
+                difference.have(entries)
+                pause()
+            difference.leave_out(touched)
+            return send_difference(difference, sink, guard, accept=accept, touched=touched, between=pause)
     finally:
         drainer.touched = None
         drainer.touched_keys = set()
-
-
-def _send(
-    comparison: Comparison,
-    shape: Shape,
-    sink: EventSink,
-    touched: set[str],
-    pause: Callable[[], None],
-    *,
-    accept: bool,
-) -> Synced:
-    name = shape.source.name
-    with closing(Lines()) as adds, closing(Lines()) as deletes:
-        for difference in comparison.differences():
-            adds.spread(difference.add)
-            deletes.spread(difference.delete)
-            pause()
-        sent = deleted = 0
-        for lines in adds.chunks(CHUNK):
-            events = [
-                Event("add", loc, lastmod, changefreq, priority, source=name)
-                for loc, lastmod, changefreq, priority, _ in map(fields_of, lines)
-                if loc not in touched
-            ]
-            sent += sink.send(events, bulk=True)
-            pause()
-        listed, surplus = len(comparison.listed), len(deletes)
-        held = surplus if not accept and too_many(surplus, listed, shape.source.max_delete) else 0
-        for locs in () if held else deletes.chunks(CHUNK):
-            gone = [Event("delete", loc, source=name) for loc in locs if loc not in touched]
-            deleted += sink.send(gone, bulk=True)
-            pause()
-    return Synced(listed=listed, wanted=len(comparison.wanted), sent=sent, deleted=deleted, held=held)
 
 
 def _remember(
     shape: Shape,
     main: Dialect,
     second: Dialect,
-    memory: Comparison,
+    memory: Difference,
     touched: set[str],
     pause: Callable[[], None],
 ) -> None:
+    """Bring what is remembered of a query's rows up to date: for each key its links and its address."""
     rows = chain.from_iterable(second.stream(second.memory_of(shape.label)))
-    for several in chunks(_memory_lines(rows), CHUNK):
-        memory.listed.add(several)
+    for several in _chunks(_kept(rows)):
+        memory.have(several)
         pause()
-    for difference in memory.differences():
-        for lines in chunks(difference.add, CHUNK):
-            read = [line.partition("\t") for line in lines]
-            kept = [Seen(key, *json.loads(rest)) for key, _, rest in read if key not in touched]
-            main.remember(shape.label, [row.key for row in kept], kept)
-            main.commit()
-            pause()
-        for keys in chunks(difference.delete, CHUNK):
-            main.remember(shape.label, [key for key in keys if key not in touched], [])
-            main.commit()
-            pause()
+    for events in _chunks(event for _, event in memory.adds(None)):
+        kept = [Seen(key, *json.loads(rest or "")) for _, key, _, rest, *_ in events if key not in touched]
+        main.remember(shape.label, [row.key for row in kept], kept)
+        main.commit()
+        pause()
+    for events in _chunks(memory.deletes(None, all_gone=True)):
+        main.remember(shape.label, [event.loc for event in events if event.loc not in touched], [])
+        main.commit()
+        pause()
 
 
-def _memory_lines(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
+def _kept(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[Entry]:
     for _, several in groupby(rows, key=lambda row: row[0]):
         found = list(several)
         key, address = json.loads(found[0][3])
-        yield _memory_line(key, {column: link for _, column, link, _ in found}, address)
+        text = _remembered(key, {column: link for _, column, link, _ in found}, address)[2]
+        yield Entry(key, changefreq=text)
 
 
-def _memory_line(key: str, links: Mapping[str, str], address: str) -> str:
+def _remembered(key: str, links: Mapping[str, str], address: str) -> Wanted:
+    """A row's links and address in the place of an entry's fields."""
     links = {column: short(link) for column, link in sorted(links.items())}
-    return f"{key}\t{json.dumps([links, address])}"
+    return key, "", json.dumps([links, address]), "", "", None
+
+
+def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    stream = iter(items)
+    while several := list(islice(stream, CHUNK)):
+        yield several

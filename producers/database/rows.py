@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from producers.database.dates import NoDate, lastmod_of
 from producers.database.shape import Shape
 from producers.database.template import shown
+from producers.dates import NoDate, lastmod_of
 from sitemap_store.errors import Refused
 from sitemap_store.model.dates import instant_ms
 from sitemap_store.model.site import Site
@@ -83,13 +83,6 @@ class Reader:
             self._checked("priority", values) if self._has_priority else self._priority,
         )
         return tuple.__new__(Listed, row)  # half the time of Listed(…)
-
-    def lines(self, rows: Iterable[Sequence[object]]) -> Iterator[str]:
-        """What rows say, each as a line of `compare`; of rows that make no URL none."""
-        for listed in map(self.read, rows):
-            if listed is not None:
-                loc, lastmod, changefreq, priority = listed
-                yield f"{loc}\t{lastmod}\t{changefreq}\t{priority}\t"
 
     def loc(self, values: Sequence[object]) -> str | None:
         """The URL of a row's values; None when it makes none. Refusals are counted and kept."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from producers.database.dates import Kind
 from producers.database.source import DatabaseSource
 from producers.database.template import Template
+from producers.dates import Kind
 
 OUTBOX: Final = "sitemapd_outbox"
 """The table that triggers write to, one for all sources of a database."""

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
-from producers.database.dates import Numbers
 from producers.database.template import Template
+from producers.dates import Numbers
 from producers.settings import STRICT, SourceSettings, Text, Texts, within
 from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.model.dates import parse_lastmod, zone_at

@@ -10,7 +10,6 @@ crash in between sends them once more, which changes nothing.
              commit that ``commits`` was read up to
 ``commits``  when a commit last touched each file, where that is asked for (`git`)
 ``gone``     temporary: files that a scan did not find, until it is decided to believe it
-``listed``   temporary: what the site's state holds of this source (`comparison`)
 ``fresh``    temporary: commits while they are read
 ===========  ===================================================================================
 
@@ -29,24 +28,23 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-VERSION: Final = 3
+VERSION: Final = 5
 COLUMNS: Final = (
     "dir, name, size, mtime, ctime, inode, digest, loc, why, lastmod, lastmod_by, changed, "
-    "changefreq, priority, opens, closes, live"
+    "changefreq, priority, listed_from, listed_until, live, inherited"
 )
 _SCHEMA: Final = f"""
 CREATE TABLE notes (name PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE files ({COLUMNS}, PRIMARY KEY (dir, name)) WITHOUT ROWID;
 CREATE TABLE commits (dir, name, at, PRIMARY KEY (dir, name)) WITHOUT ROWID;
 CREATE INDEX by_loc ON files (loc, live) WHERE live = 1;
-CREATE INDEX by_opens ON files (opens, closes) WHERE opens > 0 AND live = 0;
-CREATE INDEX by_closes ON files (closes) WHERE closes > 0 AND live = 1;
+CREATE INDEX by_listed_from ON files (listed_from, listed_until) WHERE listed_from > 0 AND live = 0;
+CREATE INDEX by_listed_until ON files (listed_until) WHERE listed_until > 0 AND live = 1;
 PRAGMA user_version = {VERSION};
 """
 _TEMPORARY: Final = """
 CREATE TEMP TABLE gone (dir, name, PRIMARY KEY (dir, name)) WITHOUT ROWID;
 CREATE TEMP TABLE fresh (dir, name, at, PRIMARY KEY (dir, name)) WITHOUT ROWID;
-CREATE TEMP TABLE listed (loc PRIMARY KEY, lastmod, changefreq, priority, ext) WITHOUT ROWID;
 """
 _WIDTH: Final = len(COLUMNS.split(", "))
 _BYTES: Final = (0, 1, 6)
@@ -54,7 +52,7 @@ _BYTES: Final = (0, 1, 6)
 _ONE: Final = f"({', '.join('?' * _WIDTH)})"
 _PUT: Final = f"REPLACE INTO files ({COLUMNS}) VALUES {_ONE}"
 _TOGETHER: Final = 50
-"""Rows that one statement writes: every SQLite takes their 850 values."""
+"""Rows that one statement writes: every SQLite takes their 900 values."""
 _PUT_TOGETHER: Final = f"REPLACE INTO files ({COLUMNS}) VALUES {', '.join([_ONE] * _TOGETHER)}"
 
 
@@ -83,12 +81,14 @@ class Row(NamedTuple):
     """The lastmod in epoch milliseconds, to tell which of two files is the newer."""
     changefreq: str
     priority: str
-    opens: int
+    listed_from: int
     """Epoch milliseconds from which on it is listed; 0 for always."""
-    closes: int
+    listed_until: int
     """Epoch milliseconds from which on it is not listed any more; 0 for never."""
     live: int
     """1 when it was listed at the last look at the clock; then it has a loc."""
+    inherited: int = 0
+    """The digest of what it inherits (`inherit`)."""
 
     @property
     def path(self) -> bytes:
@@ -96,13 +96,13 @@ class Row(NamedTuple):
         return self.dir + b"/" + self.name if self.dir else self.name
 
     @property
-    def rank(self) -> tuple[int, int, bytes]:
+    def rank(self) -> tuple[int, int, bytes, bytes]:
         """Among files of one URL the highest speaks for it."""
-        return self.changed, self.mtime, self.path
+        return self.changed, self.mtime, self.dir, self.name
 
     def at(self, now: int) -> Row:
         """The row as it is at `now` (epoch milliseconds)."""
-        open_now = self.opens <= now and (self.closes == 0 or now < self.closes)
+        open_now = self.listed_from <= now and (self.listed_until == 0 or now < self.listed_until)
         live = int(self.loc != "" and open_now)
         return self if live == self.live else self._replace(live=live)
 
@@ -229,17 +229,21 @@ class Cache:
     def turned(self, now: int) -> list[Row]:
         """The rows whose time to come or to go has passed by `now`, as they are from now on."""
         comes = self.rows(
-            "opens > 0 AND live = 0 AND opens <= ?1 AND (closes = 0 OR closes > ?1) AND loc <> ''", (now,)
+            "listed_from > 0 AND live = 0 AND listed_from <= ?1 "
+            "AND (listed_until = 0 OR listed_until > ?1) AND loc <> ''",
+            (now,),
         )
-        goes = self.rows("closes > 0 AND live = 1 AND closes <= ?1", (now,))
+        goes = self.rows("listed_until > 0 AND live = 1 AND listed_until <= ?1", (now,))
         return [turned for row in (*comes, *goes) if (turned := row.at(now)) is not row]
 
     def next_turn(self, now: int) -> int | None:
         """When, after `now`, the next row comes or goes by its dates; None for never."""
         found = self.db.execute(
             "SELECT min(at) FROM ("
-            "SELECT min(opens) AS at FROM files WHERE opens > 0 AND live = 0 AND opens > ?1 "
-            "UNION ALL SELECT min(closes) FROM files WHERE closes > 0 AND live = 1 AND closes > ?1)",
+            "SELECT min(listed_from) AS at FROM files "
+            "WHERE listed_from > 0 AND live = 0 AND listed_from > ?1 "
+            "UNION ALL SELECT min(listed_until) FROM files "
+            "WHERE listed_until > 0 AND live = 1 AND listed_until > ?1)",
             (now,),
         ).fetchone()
         return None if found[0] is None else int(found[0])

@@ -18,13 +18,15 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from time import gmtime, strftime
-from typing import Final
+from typing import Final, NamedTuple
 
+from producers.dates import written_ms
 from producers.filesystem.cache import Row, row_of
-from producers.filesystem.dates import written_ms
 from producers.filesystem.html_head import HEAD_BYTES, NO_HEAD, leads_elsewhere
+from producers.filesystem.inherit import NOTHING, Inherited
 from producers.filesystem.mapping import Mapping
-from producers.filesystem.page import NOTHING_SAID, Facts, FrontMatterError, read_page
+from producers.filesystem.page import NO_FACTS, Facts, FrontMatterError, read_page
+from producers.filesystem.paths import joined
 from producers.filesystem.selection import is_service_page
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble, shown
@@ -43,6 +45,25 @@ _MOST: Final = (1 << 63) - 1
 LARGE: Final = 16 << 20
 """Bytes from which on a file is not read whole: only its head, and its end to see that it changed."""
 DIGEST_BYTES: Final = 8
+
+
+class Look(NamedTuple):
+    """One file at the moment at which it is looked at."""
+
+    root: bytes
+    folder: bytes
+    name: bytes
+    found: os.stat_result
+    old: Row | None
+    """What was known of it."""
+    now: int
+    """Epoch milliseconds."""
+    inherited: Inherited = NOTHING
+
+    @property
+    def path(self) -> bytes:
+        """Its path below the root."""
+        return joined(self.folder, self.name)
 
 
 class Examiner:
@@ -71,94 +92,84 @@ class Examiner:
         self._committed = committed
         self._reads = source.front_matter or source.html_head or "content" in source.lastmod
 
-    def unchanged(self, row: Row, found: os.stat_result) -> bool:
-        """Whether a file is certainly the one that its row tells of."""
+    def unchanged(self, row: Row, found: os.stat_result, inherited: Inherited = NOTHING) -> bool:
+        """Whether a file, and what it inherits, are certainly those that its row tells of."""
         return (
             row.mtime == found.st_mtime_ns
             and row.ctime == found.st_ctime_ns
             and row.size == found.st_size
             and row.inode == found.st_ino & _MOST
+            and (row.inherited == inherited.digest or not inherited.known)
         )
 
-    def examine(
-        self,
-        root: bytes,
-        folder: bytes,
-        name: bytes,
-        found: os.stat_result,
-        old: Row | None,
-        now: int,
-    ) -> Row | None:
-        """The row of a file as it is at `now` (epoch ms); None when it is gone, or no file."""
+    def examine(self, look: Look) -> Row | None:
+        """The row of a file; None when it is gone, or no file."""
+        if not look.inherited.known:
+            return look.old or _blank(look, "inheritance")
         try:
-            return self._examine(root, folder, name, found, old, now)
+            return self._examine(look)
         except Exception as error:
             # A bug that one file brings to light must not stop the others.
-            log.exception(
-                "Looking at %s failed.", shown(_joined(folder, name)), extra={"action": "file_failed"}
-            )
+            log.exception("Looking at %s failed.", shown(look.path), extra={"action": "file_failed"})
             detail = f"can't be made sense of ({type(error).__name__}); what was known of it stays"
-            return self._kept(old, folder, name, "failed", detail)
+            return self._kept(look, "failed", detail)
 
-    def _examine(
-        self,
-        root: bytes,
-        folder: bytes,
-        name: bytes,
-        found: os.stat_result,
-        old: Row | None,
-        now: int,
-    ) -> Row | None:
-        digest, facts = b"", NOTHING_SAID
+    def _examine(self, look: Look) -> Row | None:
+        digest, facts = b"", NO_FACTS
         if self._reads:
             try:
-                read = self._read(root + b"/" + _joined(folder, name), name)
+                read = self._read(look)
             except (FileNotFoundError, NotADirectoryError):
                 return None
             except OSError as error:
                 detail = f"can't be read ({error.strerror}); what was known of it stays"
-                return self._kept(old, folder, name, "unreadable", detail)
+                return self._kept(look, "unreadable", detail)
             except FrontMatterError as error:
-                return self._kept(old, folder, name, "front matter", str(error))
+                return self._kept(look, "front matter", str(error))
             if read is None:
                 return None
             digest, facts, found = read
-        why, loc = facts.why, ""
-        if not self._source.service_pages and is_service_page(_joined(folder, name)):
-            why = "service page"
-        if not why:
-            try:
-                if facts.address:
-                    loc = self._mapping.own(facts.address)
-                else:
-                    loc = self._mapping.loc(folder, name, slug=facts.slug)
-                if facts.head is not NO_HEAD:
-                    why = leads_elsewhere(facts.head, loc, self._mapping)
-            except Refused as refused:
-                why = "refused"
-                if old is None or old.why != why or old.digest != digest:
-                    self._report(Trouble(_joined(folder, name), why, refused.detail, refused))
-            if why:
-                loc = ""
-        if facts.warnings and (old is None or old.digest != digest):
+            look = look._replace(found=found)
+        why, loc = self._address(look, digest, facts)
+        if facts.warnings and (look.old is None or look.old.digest != digest):
             for warning in facts.warnings:
-                self._report(Trouble(_joined(folder, name), "front matter", warning))
-        if not name.isascii():
-            self._tell_twin(root, folder, name)
-        lastmod, changed, by = self._lastmod(folder, name, facts, found, digest, old, now)
+                self._report(Trouble(look.path, "front matter", warning))
+        if not look.name.isascii():
+            self._tell_twin(look)
+        lastmod, changed, by = self._lastmod(look, facts, digest)
+        found, now = look.found, look.now
         times = _fitting(found.st_mtime_ns), _fitting(found.st_ctime_ns)
         if now * 1_000_000 - times[1] < self._settle_ns:
             times = times[0], 0
-        opens, closes = facts.opens, facts.closes
-        live = int(loc != "" and opens <= now and (closes == 0 or now < closes))
+        since, until = facts.listed_from, facts.listed_until
+        live = int(loc != "" and since <= now and (until == 0 or now < until))
         return row_of((
-            folder, name, found.st_size, *times, found.st_ino & _MOST, digest, loc, why, lastmod, by, changed,
-            facts.changefreq, facts.priority, opens, closes, live,
+            look.folder, look.name, found.st_size, *times, found.st_ino & _MOST, digest, loc, why, lastmod,
+            by, changed, facts.changefreq, facts.priority, since, until, live, look.inherited.digest,
         ))  # fmt: skip
 
-    def _read(self, path: bytes, name: bytes) -> tuple[bytes, Facts, os.stat_result] | None:
+    def _address(self, look: Look, digest: bytes, facts: Facts) -> tuple[str, str]:
+        """Why a file is not to be listed, or else the URL that it speaks for."""
+        if not self._source.service_pages and is_service_page(look.path):
+            return "service page", ""
+        if facts.why:
+            return facts.why, ""
+        try:
+            if facts.address:
+                loc = self._mapping.own(facts.address)
+            else:
+                loc = self._mapping.loc(look.folder, look.name, slug=facts.slug)
+            why = "" if facts.head is NO_HEAD else leads_elsewhere(facts.head, loc, self._mapping)
+        except Refused as refused:
+            if look.old is None or look.old.why != "refused" or look.old.digest != digest:
+                self._report(Trouble(look.path, "refused", refused.detail, refused))
+            return "refused", ""
+        return why, "" if why else loc
+
+    def _read(self, look: Look) -> tuple[bytes, Facts, os.stat_result] | None:
         # Not to hang on a pipe that took the file's place.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+        descriptor = os.open(look.root + b"/" + look.path, flags)
         try:
             found = os.fstat(descriptor)
             if not st.S_ISREG(found.st_mode):
@@ -176,66 +187,57 @@ class Examiner:
                 digest.update(more)
         finally:
             os.close(descriptor)
-        return digest.digest(), read_page(data[:HEAD_BYTES], name, self._source, self._zone), found
+        facts = read_page(data[:HEAD_BYTES], look.name, self._source, self._zone, look.inherited)
+        return digest.digest(), facts, found
 
-    def _kept(self, old: Row | None, folder: bytes, name: bytes, kind: str, detail: str) -> Row:
-        self._report(Trouble(_joined(folder, name), kind, detail))
-        # A row without times is never taken for unchanged, so that it is read as soon as may be.
-        return old or Row(folder, name, 0, 0, 0, 0, b"", "", kind, "", "", 0, "", "", 0, 0, 0)
+    def _kept(self, look: Look, kind: str, detail: str) -> Row:
+        self._report(Trouble(look.path, kind, detail))
+        return look.old or _blank(look, kind)
 
-    def _tell_twin(self, root: bytes, folder: bytes, name: bytes) -> None:
-        written, above = os.fsdecode(name), folder + b"/" if folder else b""
+    def _tell_twin(self, look: Look) -> None:
+        written = os.fsdecode(look.name)
         for form in ("NFC", "NFD"):
             twin = os.fsencode(unicodedata.normalize(form, written))
-            if twin != name and os.path.lexists(root + b"/" + above + twin):
+            if twin != look.name and os.path.lexists(look.root + b"/" + joined(look.folder, twin)):
                 detail = "there is a second file whose name looks the same (one NFC, one NFD)"
-                self._report(Trouble(above + min(name, twin), "twin", detail))
+                self._report(Trouble(joined(look.folder, min(look.name, twin)), "twin", detail))
 
-    def _lastmod(
-        self,
-        folder: bytes,
-        name: bytes,
-        facts: Facts,
-        found: os.stat_result,
-        digest: bytes,
-        old: Row | None,
-        now: int,
-    ) -> tuple[str, int, str]:
+    def _lastmod(self, look: Look, facts: Facts, digest: bytes) -> tuple[str, int, str]:
         """The date as it is written, its instant in epoch milliseconds, and the choice that gave it."""
         for choice in self._source.lastmod:
             if choice in ("front-matter", "meta"):
                 for text in facts.dates if choice == "front-matter" else filter(None, (facts.modified,)):
                     changed = written_ms(text)
-                    if changed <= now + _DAY_MS:
+                    if changed <= look.now + _DAY_MS:
                         return text, changed, choice
                 continue
             if choice == "git":
-                when = (self._committed(folder, name) if self._committed else 0) or None
+                when = (self._committed(look.folder, look.name) if self._committed else 0) or None
             else:
-                when = self._from_times(choice, found, digest, old, now)
+                when = self._from_times(choice, look, digest)
             if when is not None and (text := _written(when // 1000)):
                 return text, when - when % 1000, choice
         return "", 0, ""
 
-    def _from_times(
-        self, choice: str, found: os.stat_result, digest: bytes, old: Row | None, now: int
-    ) -> int | None:
-        when = min(found.st_mtime_ns // 1_000_000, now)
+    def _from_times(self, choice: str, look: Look, digest: bytes) -> int | None:
+        old, written = look.old, look.found.st_mtime_ns // 1_000_000
+        when = min(written, look.now)
         if when in _PLACEHOLDERS:
             return None
         if old is not None and old.lastmod_by == choice and old.lastmod:
-            same = old.digest == digest if digest and old.digest else old.size == found.st_size
+            same = old.digest == digest if digest and old.digest else old.size == look.found.st_size
             if same:
                 # A time to come is no news of bytes that are still the same.
-                moves = choice == "mtime" and found.st_mtime_ns // 1_000_000 <= now
+                moves = choice == "mtime" and written <= look.now
                 return max(old.changed, when) if moves else old.changed
             if choice == "content" and when <= old.changed:
-                return max(now, old.changed)
+                return max(look.now, old.changed)
         return when
 
 
-def _joined(folder: bytes, name: bytes) -> bytes:
-    return folder + b"/" + name if folder else name
+def _blank(look: Look, why: str) -> Row:
+    # A row without times is never taken for unchanged, so that it is read as soon as may be.
+    return Row(look.folder, look.name, 0, 0, 0, 0, b"", "", why, "", "", 0, "", "", 0, 0, 0)
 
 
 def _fitting(ns: int) -> int:

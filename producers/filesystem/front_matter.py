@@ -6,20 +6,22 @@ for a date, a boolean or a number reads it from that text.
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 import tomllib
+from collections.abc import Callable
 from typing import Final
 
 import yaml
 
+from producers.filesystem.marks import MARKS, unmarked
 from sitemap_store.errors import SitemapdError
 
 _YAML: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE)
 _TOML: Final = re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*$", re.DOTALL | re.MULTILINE)
-_WIDE: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_OPENERS: Final = (b"---", b"+++", b"{", codecs.BOM_UTF8, *_WIDE)
+_LONG_KEY: Final = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}""")
+"""A TOML key of very many parts: the parser's memory grows with their square."""
+_OPENERS: Final = (b"---", b"+++", b"{", *MARKS)
 _KEPT_TAGS: Final = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
 _JSON: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
@@ -56,11 +58,18 @@ def front_matter(data: bytes) -> dict[str, object]:
     Names are in lower case and without ``-`` and ``_``, as publishDate and publish_date are one.
     Raises FrontMatterError.
     """
-    if not data.startswith(_OPENERS):
-        return {}
+    return _fields(data, _block) if data.startswith(_OPENERS) else {}
+
+
+def settings_file(data: bytes, suffix: str) -> dict[str, object]:
+    """The fields of a file of nothing but settings, in JSON (`.json`) or YAML. Raises FrontMatterError."""
+    return _fields(data, _JSON.decode if suffix == ".json" else _yaml)
+
+
+def _fields(data: bytes, read: Callable[[str], object]) -> dict[str, object]:
     text = _decoded(data).replace("\r\n", "\n").replace("\r", "\n")
     try:
-        found = _read(text)
+        found = read(text)
     except RecursionError:
         raise FrontMatterError("its front matter is nested too deeply") from None
     except (yaml.YAMLError, tomllib.TOMLDecodeError, ValueError, TypeError, OverflowError) as error:
@@ -76,12 +85,18 @@ def plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def _read(text: str) -> object:
+def _yaml(text: str) -> object:
+    return yaml.load(text, _Text)
+
+
+def _block(text: str) -> object:
     if text.startswith("---"):
         match = _YAML.match(text)
-        return yaml.load(match[1], _Text) if match else None
+        return _yaml(match[1]) if match else None
     if text.startswith("+++"):
         match = _TOML.match(text)
+        if match and _LONG_KEY.search(match[1]):
+            raise FrontMatterError("a key in its front matter has more than 64 parts")
         return tomllib.loads(match[1], parse_float=str) if match else None
     if not text.startswith("{") or text.startswith(("{{", "{%")):
         return None
@@ -92,9 +107,9 @@ def _read(text: str) -> object:
 
 
 def _decoded(data: bytes) -> str:
-    if data.startswith(tuple(_WIDE)):
-        return data[2:].decode(_WIDE[data[:2]], "ignore")
-    data = data.removeprefix(codecs.BOM_UTF8)
+    data, encoding = unmarked(data)
+    if encoding.startswith("utf-16"):
+        return data.decode(encoding, "ignore")
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -21,6 +21,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from producers.filesystem.cache import Cache
+from producers.filesystem.paths import split
 
 BATCH: Final = 1000
 """Commits that one `git diff-tree` compares with their parents."""
@@ -151,7 +152,7 @@ class Commits:
 
     def _take(self, dates: dict[bytes, int] | None) -> list[tuple[bytes, bytes]]:
         db = self._cache.db
-        rows = ((*_split(path), at) for path, at in (dates or {}).items())
+        rows = ((*split(path), at) for path, at in (dates or {}).items())
         with self._cache.change():
             db.execute("DELETE FROM temp.fresh")
             db.executemany("INSERT OR REPLACE INTO temp.fresh VALUES (?, ?, ?)", rows)
@@ -227,11 +228,6 @@ class Commits:
             said = error.stderr.decode("utf-8", "replace").strip().splitlines()
             raise GitError(said[0] if said else f"git ended with {error.returncode}") from error
         return done.stdout
-
-
-def _split(path: bytes) -> tuple[bytes, bytes]:
-    folder, _, name = path.rpartition(b"/")
-    return folder, name
 
 
 def _environment() -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from producers.filesystem.cache import Cache
 from producers.filesystem.git import Commits, GitError
-from producers.filesystem.standing import Standing
+from producers.filesystem.state import WatchState
 
 log = logging.getLogger(__name__)
 
@@ -19,11 +19,11 @@ RETRY: Final = 30.0
 class History:
     """The commits of a source's directory, where its lastmod is to come from git."""
 
-    def __init__(self, directory: Path, root: bytes, cache: Cache, standing: Standing) -> None:
+    def __init__(self, directory: Path, root: bytes, cache: Cache, state: WatchState) -> None:
         self._directory = directory
         self._root = root
         self._cache = cache
-        self._standing = standing
+        self._state = state
         self._commits: Commits | None = None
         self._said = ""
         self._again = float("-inf")
@@ -36,7 +36,7 @@ class History:
 
     def changed(self) -> list[bytes]:
         """The known files whose date changed since the last call, as paths."""
-        now = self._standing.monotonic()
+        now = self._state.monotonic()
         if now < self._again:
             return []
         try:
@@ -45,20 +45,20 @@ class History:
             found = self._commits.refresh() if self._commits.moved() else []
         except GitError as error:
             self._commits, self._again = None, now + RETRY
-            if not self._standing.stopping.is_set():
+            if not self._state.stopping.is_set():
                 self._fails(error)
             return []
         self._said = ""
         return [folder + b"/" + name if folder else name for folder, name in found]
 
     def _opened(self) -> Commits:
-        commits = Commits(self._root, self._cache, stopping=self._standing.stopping.is_set)
+        commits = Commits(self._root, self._cache, stopping=self._state.stopping.is_set)
         if commits.shallow:
             log.warning(
                 "%s is a shallow clone, so files that did not change within it keep the date that is "
                 "known, or have none from git. Fetch the whole history (git fetch --unshallow).",
                 self._directory,
-                extra=self._standing.extra("git_shallow"),
+                extra=self._state.extra("git_shallow"),
             )
         return commits
 
@@ -71,5 +71,5 @@ class History:
             "stay; for other files the next of the lastmod choices decides.",
             self._directory,
             error,
-            extra=self._standing.extra("git_failed"),
+            extra=self._state.extra("git_failed"),
         )

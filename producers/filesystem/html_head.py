@@ -1,10 +1,6 @@
 """What the head of an HTML file says about being listed, read up to its body.
 
-libxml2 takes 3 to 5 µs an element, and a head has dozens of which two or three matter. So a regular
-expression walks over the head's tags, past comments, scripts and titles, and picks those few. Tags
-whose attributes stand in double quotes and hold neither entities nor more than ASCII are read as
-they are; lxml reads the others. The walk ends where the body begins: at its tag, or at a tag that no
-head can hold.
+lxml's pull parser reads the head and stops where the body begins: at its tag, or at what no head can hold.
 """
 
 from __future__ import annotations
@@ -18,33 +14,18 @@ from urllib.parse import urljoin
 from lxml import etree
 
 from producers.filesystem.mapping import Mapping
+from producers.filesystem.marks import unmarked
 from sitemap_store.errors import Refused
 
 FIRST_BYTES: Final = 16 * 1024
 """How much is searched at first; few heads are longer."""
 HEAD_BYTES: Final = 512 * 1024
 """How much of a file is searched for the end of its head."""
-_ATTRIBUTES: Final = r"""[^>"']*+(?:(?:"[^"]*"|'[^']*')[^>"']*+)*+"""
-_TAG: Final = re.compile(rf"<(?:!--|([A-Za-z][^\s/>]*+){_ATTRIBUTES}>)")
-_OPEN: Final = re.compile("<(?:!--|[A-Za-z])")
-_UNENDED: Final = 16
-"""How many tags without an end are passed over: to see that one has none, all the rest is read."""
-_AHEAD: Final = 4096
-# Tags that are passed over in one go, when no telling word is among them.
-_SILENT: Final = re.compile(
-    rf"(?:[^<]++|<(?:(?i:meta|link|html|head)(?=[\s/>]){_ATTRIBUTES}>|(?=[^A-Za-z!]|!(?!--))))*+"
-)
-_HEAD_TAGS: Final = frozenset({"html", "head", "meta", "link", "base", "basefont", "bgsound"})
-_RAW_TAGS: Final = frozenset({"script", "style", "title", "noscript", "template", "noframes"})
-_TELLING: Final = ("canonical", "robots", "refresh", "article:modified_time")
-_CLEAR: Final = re.compile(r"""<(link|base|meta)((?: [a-z][a-z:-]*="[ !#-%'-;=?-~]*")*) ?/?>""")
-_CLEAR_ATTRIBUTE: Final = re.compile(r'''([a-z:-]+)="([^"]*)"''')
-_MARKS: Final = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-_MARKED: Final = tuple(mark for mark, _ in _MARKS)
+_FED: Final = 512
+"""Characters that the parser gets at a time, so that it does not read far into the body."""
+_MARKUP: Final = re.compile("<[!?A-Za-z]")
+_HEAD: Final = ("head", "html")
+"""Where an element counts; inside `noscript` or `template` it does not."""
 _CHARSET: Final = re.compile(rb"""(?:charset|<\?xml[^>]*\bencoding)\s*=\s*["']?\s*([A-Za-z0-9._:-]+)""", re.I)
 _CHARSET_BYTES: Final = 1024
 """Where a page has to name its charset (HTML standard, section 4.2.5.4)."""
@@ -75,100 +56,47 @@ NO_HEAD: Final = Head()
 
 def read_head(data: bytes) -> Head:
     """Read the start of an HTML file, without its comments, up to where its body begins."""
-    tags = _telling_tags(data[:FIRST_BYTES])
-    if tags is None:
-        tags = _telling_tags(data[:HEAD_BYTES]) if len(data) > FIRST_BYTES else []
-    if not tags:
-        return NO_HEAD
+    for most in (FIRST_BYTES, HEAD_BYTES):
+        found, ended = _elements(_decoded(data[:most]))
+        if ended or len(data) <= most:
+            break
+    return _head(found) if found else NO_HEAD
+
+
+def _elements(text: str) -> tuple[list[etree._Element], bool]:
+    """The elements that matter in the head that begins a page, and whether that ends within `text`."""
+    parser = etree.HTMLPullParser(("start",), tag=("base", "body", "link", "meta"), remove_comments=True)
+    found: list[etree._Element] = []
+    begin = _MARKUP.search(text)  # front matter before it would count as the body
+    for place in range(begin.start() if begin else len(text), len(text), _FED):
+        parser.feed(text[place : place + _FED])
+        for _, element in parser.read_events():
+            if isinstance(element, etree._Element):  # as all that start are, but their type says more
+                if element.tag == "body":
+                    return found, True
+                parent = element.getparent()
+                if parent is None or parent.tag in _HEAD:
+                    found.append(element)
+    return found, False
+
+
+def _head(elements: Iterable[etree._Element]) -> Head:
     canonical = base = refresh = modified = ""
     noindex = False
-    for tag, element in clear(tags) or parsed(tags):
-        if tag == "link":
-            if not canonical and "canonical" in words(element.get("rel")):
-                canonical = (element.get("href") or "").strip()
-            continue
-        if tag == "base":
-            base = base or (element.get("href") or "").strip()
-            continue
-        content = element.get("content") or ""
-        name = (element.get("name") or "").strip().lower()
-        if name == "robots":
-            noindex = noindex or not words(content).isdisjoint(("noindex", "none"))
-        elif (element.get("http-equiv") or "").strip().lower() == "refresh":
-            refresh = refresh or _target(content)
-        elif (element.get("property") or name).strip() == "article:modified_time":
-            modified = modified or content.strip()
+    for element in elements:
+        get = element.get
+        if element.tag == "link":
+            if not canonical and "canonical" in words(get("rel")):
+                canonical = get("href", "").strip()
+        elif element.tag == "base":
+            base = base or get("href", "").strip()
+        elif (name := get("name", "").strip().lower()) == "robots":
+            noindex = noindex or not words(get("content")).isdisjoint(("noindex", "none"))
+        elif get("http-equiv", "").strip().lower() == "refresh":
+            refresh = refresh or _target(get("content", ""))
+        elif get("property", name).strip() == "article:modified_time":
+            modified = modified or get("content", "").strip()
     return Head(canonical, base, refresh, noindex, modified)
-
-
-def clear(tags: Iterable[str]) -> list[tuple[str, dict[str, str]]] | None:
-    """The elements of some tags with their attributes; None when libxml2 has to say what they are."""
-    found = []
-    for tag in tags:
-        match = _CLEAR.fullmatch(tag)
-        if match is None:
-            return None
-        # Of an attribute that comes twice the first counts.
-        found.append((match[1], dict(reversed(_CLEAR_ATTRIBUTE.findall(match[2])))))
-    return found
-
-
-def parsed(tags: Iterable[str]) -> list[tuple[str, dict[str, str]]]:
-    """The elements that matter among some tags, as libxml2 reads them."""
-    root = etree.HTML(f"<html><head>{''.join(tags)}</head></html>")
-    return [
-        (element.tag, {str(name): str(value) for name, value in element.items()})
-        for element in root.iter("link", "base", "meta")
-    ]
-
-
-def _telling_tags(data: bytes) -> list[str] | None:
-    """The tags that matter; None when there are none and the head may go on after `data`."""
-    text = _decoded(data)
-    lower = text.lower()
-    if len(lower) != len(text):  # a few letters get longer
-        text = text.encode("ascii", "xmlcharrefreplace").decode()
-        lower = text.lower()
-    found: list[str] = []
-    if "<body" in lower and not any(map(lower.__contains__, _TELLING)):
-        return found
-    place = silent = unended = 0
-    while opened := _OPEN.search(text, place):
-        match = _TAG.match(text, opened.start())
-        if match is None:
-            place, unended = opened.end(), unended + 1
-            if unended > _UNENDED:
-                break
-            continue
-        start, place = match.span()
-        tag = match[1]
-        if tag is None:
-            end = lower.find("-->", start + 2)
-            place = end + 3 if end >= 0 else len(text)
-            continue
-        tag = tag.lower()
-        if tag in _HEAD_TAGS:
-            if tag == "base" or any(map(lower[start:place].__contains__, _TELLING)):
-                found.append(match[0])
-            if silent < place:
-                silent = _silent_up_to(lower, place)
-            if match := _SILENT.match(text, place, silent):
-                place = match.end()
-        elif tag in _RAW_TAGS:
-            end = lower.find(f"</{tag}", place)
-            place = end if end >= 0 else len(text)
-        else:
-            return found
-    return None if len(data) == FIRST_BYTES else found
-
-
-def _silent_up_to(lower: str, place: int) -> int:
-    """Up to where there is no telling word for certain, as far as it is worth looking."""
-    end = lower.find("<body", place, place + _AHEAD)
-    if end < 0:
-        end = min(place + _AHEAD, len(lower))
-    found = [lower.find(word, place, end) for word in _TELLING]
-    return min((each for each in found if each >= 0), default=end)
 
 
 def leads_elsewhere(head: Head, loc: str, mapping: Mapping) -> str:
@@ -209,9 +137,9 @@ def words(text: str | None) -> set[str]:
 
 
 def _decoded(data: bytes) -> str:
-    if data.startswith(_MARKED):
-        mark, encoding = next(each for each in _MARKS if data.startswith(each[0]))
-        return data[len(mark) :].decode(encoding, "replace").replace("\x00", "")
+    data, encoding = unmarked(data)
+    if encoding:
+        return data.decode(encoding, "replace").replace("\x00", "")
     try:
         text = codecs.utf_8_decode(data, "strict", False)[0]  # it may be cut within a character
     except UnicodeDecodeError:
@@ -226,7 +154,8 @@ def _charset(data: bytes) -> str:
     """The codec of the charset that a page names; what browsers take where it names none."""
     match = _CHARSET.search(data, 0, _CHARSET_BYTES)
     try:
-        name = codecs.lookup(match[1].decode("ascii")).name if match else "cp1252"
+        # Of browsers' other names, such as x-cp1251 and x-sjis, most are a codec's with that before it.
+        name = codecs.lookup(match[1].decode("ascii").lower().removeprefix("x-")).name if match else "cp1252"
     except LookupError:
         return "cp1252"
     name = _WIDER.get(name, name)

@@ -1,4 +1,4 @@
-"""The kernel's word that something happened to a path, folder by folder.
+"""Watches folders by inotify, and marks the paths that something happened to.
 
 Theory of operation. watchdog's recursive watch answers to events with walks of its own: it hides a
 full watch table, reports what was moved away under its old path, and after an overflow takes all
@@ -33,6 +33,7 @@ from watchdog.observers.inotify_c import (
     WatchDescriptor,
 )
 
+from producers.filesystem.paths import is_below, joined
 from producers.filesystem.walk import WatchLimit
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,6 @@ class WatchTable:
         self._ids = map(CallbackId, itertools.count(1))
         self._folders: dict[WatchDescriptor, tuple[bytes, CallbackId]] = {}
         self._descriptors: dict[bytes, WatchDescriptor] = {}
-        self._inside: dict[bytes, set[bytes]] = {}
         self._aliases: dict[WatchDescriptor, set[bytes]] = {}
         try:
             self._queue = InotifyFD()
@@ -101,7 +101,7 @@ class WatchTable:
 
     def watch(self, folder: bytes) -> None:
         """Watch one folder. Raises WatchLimit, or OSError when it is gone or no folder."""
-        path = self._root + b"/" + folder if folder else self._root
+        path = joined(self._root, folder)
         mask = self._mask if folder else Mask(self._mask & ~InotifyConstants.IN_DONT_FOLLOW)
         with self._lock:
             number = next(self._ids)
@@ -120,8 +120,6 @@ class WatchTable:
                 self._rename(watch, known[0], folder)
             self._folders[watch] = (folder, number)
             self._descriptors[folder] = watch
-            if folder:
-                self._inside.setdefault(folder[: max(folder.rfind(b"/"), 0)], set()).add(folder)
 
     def _rename(self, watch: WatchDescriptor, old: bytes, new: bytes) -> None:
         if old == new:
@@ -140,7 +138,7 @@ class WatchTable:
                 return
             folders = {known[0]} | self._aliases.get(event.wd, set())
             for folder in folders:
-                path = folder + b"/" + event.name if folder else event.name
+                path = joined(folder, event.name)
                 if mask & InotifyConstants.IN_ISDIR and mask & InotifyConstants.IN_MOVED_FROM:
                     self._forget(path)
         if mask & InotifyConstants.IN_UNMOUNT:
@@ -152,7 +150,7 @@ class WatchTable:
         if is_folder and mask & InotifyConstants.IN_ATTRIB:
             name += b"/"
         for folder in folders:
-            self._mark(folder + b"/" + name if folder else name)
+            self._mark(joined(folder, name))
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
         """Forget a folder that is gone. Called by the reader's thread; never raises."""
@@ -168,30 +166,18 @@ class WatchTable:
         self._lost("the kernel's queue of file events was full (fs.inotify.max_queued_events)")
 
     def _forget(self, folder: bytes) -> None:
-        stack = [folder]
-        while stack:
-            path = stack.pop()
-            stack.extend(self._inside.get(path, ()))
-            watch = self._descriptors.get(path)
-            if watch is not None:
-                number = self._folders[watch][1]
-                self._drop(watch)
-                self._queue.remove_callbacks([(watch, number)])
+        for path in [path for path in self._descriptors if is_below(path, (folder,))]:
+            watch = self._descriptors.pop(path)
+            known = self._folders.get(watch)
+            self._drop(watch)
+            if known is not None:  # where links are followed, one folder may have had two paths
+                self._queue.remove_callbacks([(watch, known[1])])
 
     def _drop(self, watch: WatchDescriptor) -> None:
         self._aliases.pop(watch, None)
         known = self._folders.pop(watch, None)
-        if known is None:
-            return
-        path = known[0]
-        if self._descriptors.get(path) == watch:
-            del self._descriptors[path]
-            above = path[: max(path.rfind(b"/"), 0)]
-            siblings = self._inside.get(above)
-            if siblings is not None:
-                siblings.discard(path)
-                if not siblings:
-                    del self._inside[above]
+        if known is not None and self._descriptors.get(known[0]) == watch:
+            del self._descriptors[known[0]]
 
 
 def _limit(error: OSError) -> WatchLimit:

@@ -7,15 +7,16 @@ of them does. So events come from comparing who speaks for a URL before and afte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
+from producers.difference import Compared, send_difference
 from producers.filesystem.cache import Cache, Row
 from producers.filesystem.comparison import Comparison
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble, shown
+from producers.guard import Guard
 from producers.sink import EventSink
 from sitemap_store.model.dates import instant_ms
-from sitemap_store.model.entries import Entry
 from sitemap_store.model.events import Event
 from sitemap_store.model.wire import canonical
 
@@ -23,25 +24,8 @@ BULK: Final = 200
 """Events from which on the workers are better woken a little later."""
 CHUNK: Final = 2000
 """Deletes that are sent and forgotten, or shared URLs that are sent, at a time."""
-MANY: Final = 100
-"""Deletes up to which a scan is believed whatever share of the URLs they are."""
 TOLD: Final = 100
 """Shared URLs that one reconcile names."""
-
-
-class Reconciled(NamedTuple):
-    """What a comparison of the files with the site's state came to."""
-
-    listed: int
-    """URLs of this source in the state before."""
-    added: int
-    deleted: int
-    held: int
-    """Deletes that were not sent because they were too many."""
-
-
-class _TooMany(Exception):
-    """A scan would delete too much; raised to undo what was forgotten for it."""
 
 
 class Ledger:
@@ -53,17 +37,15 @@ class Ledger:
         publisher: EventSink,
         cache: Cache,
         report: Callable[[Trouble], None],
-        *,
-        is_bare: Callable[[], bool],
+        guard: Guard,
     ) -> None:
-        """`is_bare` says whether there is nothing at all in the directory."""
-        self.comparison = Comparison(cache)
+        self._by_content = "content" in source.lastmod
+        self.comparison = Comparison(cache, source.name, digests=self._by_content)
         self._source = source
         self._publisher = publisher
         self._cache = cache
         self._report = report
-        self._is_bare = is_bare
-        self._by_content = "content" in source.lastmod
+        self._guard = guard
 
     def change(self, rows: Sequence[Row], gone: Sequence[Row], before: Iterable[Row | None] = ()) -> int:
         """Take in new rows and rows of files that went; returns how many events that made.
@@ -94,7 +76,7 @@ class Ledger:
             return False
         return next(self._publisher.store.listing(self._source.name), None) is None
 
-    def load(self, pieces: Iterable[Sequence[Row]]) -> tuple[int, Reconciled]:
+    def load(self, pieces: Iterable[Sequence[Row]]) -> tuple[int, Compared]:
         """Send and remember all rows there are, when `knows_nothing`: there is nothing to compare with.
 
         Returns how many rows that were, and what a `reconcile` would have come to. Rows are remembered once
@@ -106,7 +88,9 @@ class Ledger:
             sent += self._publisher.send([self._there(row) for row in rows if row.live], bulk=True)
             self.remember(rows)
             files += len(rows)
-        return files, Reconciled(0, sent - self._settle_shared(), 0, 0)
+        self._guard.passed()
+        urls = sent - self._settle_shared()
+        return files, Compared(0, urls, urls, 0, 0, 0, 0)
 
     def _settle_shared(self) -> int:
         """Let the right file speak for each shared URL, and not the last one; returns the others."""
@@ -118,64 +102,34 @@ class Ledger:
             others += sum(len(rows) - 1 for rows in mapped)
         return others
 
-    def believe_missed(self) -> int:
-        """Send the deletes of the files that a scan missed; returns how many were held back."""
+    def believe_missed(self) -> bool:
+        """Send the deletes of the files that a scan missed; False when only a comparison may tell."""
         gone = list(self.comparison.missed())
-        self.comparison.find_all()
         # Of files that share a URL some may stay, so this is the most that it can come to.
-        deletes = len({row.loc for row in gone if row.live})
-        if self._too_many(deletes, self._cache.url_count()):
-            return deletes
+        deletes, total = len({row.loc for row in gone if row.live}), self._cache.url_count()
+        if self._guard.too_many(deletes, total, empty=deletes == total):
+            return False
+        self.comparison.find_all()
         for place in range(0, len(gone), CHUNK):
             self.change((), gone[place : place + CHUNK])
-        return 0
+        return True
 
-    def reconcile(self, *, accept: bool, cold: bool) -> Reconciled:
+    def reconcile(self, *, accept: bool, cold: bool) -> Compared:
         """Compare all rows with what the state holds of this source, and send the difference.
 
         `cold`: the cache was empty, so dates that only it could know are taken from the state.
         """
-        comparison = self.comparison
-        listed = comparison.load(self._publisher.store.listing(self._source.name))
-        if cold and listed:
+        comparison, difference = self.comparison, self.comparison.difference
+        difference.forget_have()
+        difference.have(self._publisher.store.listing(self._source.name))
+        if cold and difference.listed():
             self._warm()
-        held = 0
-        try:
-            with self._cache.change():
-                comparison.drop_missed()
-                deletes = comparison.surplus_count()
-                if not accept and self._too_many(deletes, listed):
-                    raise _TooMany
-                sent = self._publisher.send(self._differences(deletes=True), bulk=True)
-        except _TooMany:
-            held, deletes = deletes, 0
-            sent = self._publisher.send(self._differences(deletes=False), bulk=True)
-        comparison.find_all()
-        comparison.unload()
-        return Reconciled(listed, sent - deletes, deletes, held)
-
-    def _too_many(self, deletes: int, total: int) -> bool:
-        if deletes and self._source.max_delete < 1 and self._is_bare():
-            return True  # a mount that is missing looks so
-        return deletes > MANY and deletes > self._source.max_delete * total
-
-    def _differences(self, *, deletes: bool) -> Iterator[Event]:
-        comparison = self.comparison
-        if deletes:
-            for loc in comparison.surplus():
-                yield self._gone(loc)
-        source, shared = self._source.name, self._cache.shared()
-        self._tell_shared(shared[:TOLD])
-        among_them = frozenset(shared).__contains__
-        found = comparison.may_differ(digests=self._by_content)
-        for loc, digest, lastmod, changefreq, priority, *known in found:
-            ext = self._ext(digest)
-            if known != [lastmod, changefreq, priority, ext] and not among_them(loc):
-                yield Event("add", loc, lastmod, changefreq, priority, None, source, ext)
-        for loc in shared:
-            row, entry = self._cache.mapped(loc)[0], comparison.listed(loc)
-            if entry is None or self._differs(row, entry):
-                yield self._there(row)
+        self._tell_shared(self._cache.shared()[:TOLD])
+        result = send_difference(difference, self._publisher, self._guard, accept=accept)
+        # What is held back stays in the cache, so that a file which comes back is known.
+        comparison.drop_missed(accepted=result.held > 0)
+        difference.forget_have()
+        return result
 
     def _warm(self) -> None:
         def kept() -> Iterator[tuple[str, int, bytes, bytes]]:
@@ -205,9 +159,6 @@ class Ledger:
 
     def _said(self, row: Row) -> tuple[str, str, str, str]:
         return row.lastmod, row.changefreq, row.priority, self._ext(row.digest)
-
-    def _differs(self, row: Row, entry: Entry) -> bool:
-        return self._said(row) != (entry.lastmod, entry.changefreq, entry.priority, entry.ext)
 
     def _ext(self, digest: bytes) -> str:
         # So that a date that content decides outlives the cache.

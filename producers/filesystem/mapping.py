@@ -12,19 +12,16 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
-import string
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import Final
 from urllib.parse import unquote
 
 from sitemap_store.errors import Refused
 from sitemap_store.model.urls import UrlRules, normalise, quote_segment
 
 MARKDOWN: Final = frozenset({b".md", b".markdown", b".mdown", b".mkd"})
-MOST_SUFFIXES: Final = 100
-"""Suffixes whose addresses are prepared at a time; in `page.1`, `page.2` they never end."""
 _PLAIN: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:@/-]*")
 _SLASHES: Final = re.compile("/{2,}")
 
@@ -41,18 +38,16 @@ class Mapping:
         strip_extension: bool | None = None,
         trailing_slash: str = "keep",
     ) -> None:
-        pieces = _pieces(template)
         if trailing_slash == "always" and not template.endswith("/"):
-            pieces.append(_Piece("/", None))
-        self._pieces = pieces
-        self._pretty = _slash_follows_path(pieces)
+            template += "/"
+        followers = re.findall(r"\{path\}(.?)", template)
+        self._template = template
         self._strip = strip_extension
+        self._is_pretty = bool(followers) and all(each == "/" for each in followers)
         self._never = trailing_slash == "never"
         self._index = frozenset(name.encode() for name in index_files)
-        before = pieces[0].literal
+        before = template[: template.index("{")]
         self._folder_prefix = before[: before.rindex("/") + 1]
-        self._folder = b""
-        self._around: dict[bytes, list[str]] = {}
         self._rules = rules
         self._base = rules.base[:-1]
 
@@ -71,13 +66,14 @@ class Mapping:
         else:
             dot = name.rfind(b".")
             stem, suffix = (name[:dot], name[dot:]) if dot > 0 else (name, b"")
-            if folder != self._folder or len(self._around) > MOST_SUFFIXES:  # files come folder by folder
-                self._folder = folder
-                self._around.clear()
-            around = self._around.get(suffix)
-            if around is None:
-                around = self._around[suffix] = self._without_stem(folder, suffix)
-            path = quoted(_octets(slug) if slug else stem).join(around)
+            strip = self._strip
+            if strip is None:
+                strip = self._is_pretty or suffix.lower() in MARKDOWN
+            bare, ending = quoted(_octets(slug) if slug else stem), quoted(suffix)
+            above, full = _quoted_folder(folder), bare + ending
+            path = self._template.format(
+                path=above + (bare if strip else full), dir=above[:-1], name=full, stem=bare, ext=ending[1:]
+            )
         if "//" in path:
             path = _SLASHES.sub("/", path)
         if self._never and len(path) > 1 and path.endswith("/"):
@@ -102,25 +98,6 @@ class Mapping:
         if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", address):
             address = f"{self._base}/{address.lstrip('/')}"
         return normalise(address, self._rules).loc
-
-    def _without_stem(self, folder: bytes, suffix: bytes) -> list[str]:
-        """The addresses of a folder's files of one suffix, cut where their stem goes."""
-        strip = self._strip
-        if strip is None:
-            strip = self._pretty or suffix.lower() in MARKDOWN
-        above, ending = _quoted_folder(folder), quoted(suffix)
-        parts = [""]
-        for literal, field in self._pieces:
-            parts[-1] += literal
-            if field == "dir":
-                parts[-1] += above[:-1]
-            elif field == "ext":
-                parts[-1] += quoted(suffix[1:])
-            elif field is not None:
-                if field == "path":
-                    parts[-1] += above
-                parts.append("" if field == "stem" or (field == "path" and strip) else ending)
-        return parts
 
 
 def _check_segments(path: str) -> None:
@@ -148,20 +125,6 @@ def quoted(path: bytes) -> str:
     return "/".join(map(quote_segment, path.split(b"/")))
 
 
+@lru_cache(maxsize=16)  # files come folder by folder
 def _quoted_folder(folder: bytes) -> str:
     return quoted(folder) + "/" if folder else ""
-
-
-class _Piece(NamedTuple):
-    literal: str
-    field: str | None
-
-
-def _pieces(template: str) -> list[_Piece]:
-    return [_Piece(literal, field) for literal, field, _, _ in string.Formatter().parse(template)]
-
-
-def _slash_follows_path(pieces: list[_Piece]) -> bool:
-    pairs = itertools.pairwise(pieces)
-    followers = [after.literal for piece, after in pairs if piece.field == "path"]
-    return bool(followers) and all(literal.startswith("/") for literal in followers)

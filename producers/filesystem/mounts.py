@@ -1,4 +1,4 @@
-"""Where the kernel tells of no changes, because they are made on another machine."""
+"""Mounts whose changes inotify does not report, because they are made on another machine."""
 
 from __future__ import annotations
 

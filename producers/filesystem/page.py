@@ -8,9 +8,10 @@ from collections.abc import Mapping as Fields
 from datetime import date
 from typing import Final, NamedTuple
 
-from producers.filesystem.dates import date_text, instant
+from producers.dates import date_text, instant
 from producers.filesystem.front_matter import FrontMatterError, front_matter, plain
 from producers.filesystem.html_head import NO_HEAD, Head, read_head, words
+from producers.filesystem.inherit import NOTHING, Inherited
 from producers.filesystem.source import FilesystemSource
 from sitemap_store.errors import Refused
 from sitemap_store.model.values import check_changefreq, check_priority
@@ -44,8 +45,8 @@ class Facts(NamedTuple):
     """`article:modified_time`, as a right lastmod."""
     changefreq: str = ""
     priority: str = ""
-    opens: int = 0
-    closes: int = 0
+    listed_from: int = 0
+    listed_until: int = 0
     address: str = ""
     slug: str = ""
     head: Head = NO_HEAD
@@ -53,13 +54,25 @@ class Facts(NamedTuple):
     """What could not be made sense of, in sentences."""
 
 
-NOTHING_SAID: Final = Facts()
+NO_FACTS: Final = Facts()
 
 
-def read_page(data: bytes, name: bytes, source: FilesystemSource, zone: str | None) -> Facts:
-    """The facts in a file's bytes (its start is enough). Raises FrontMatterError."""
-    fields = front_matter(data) if source.front_matter else {}
-    facts = _from_fields(fields, source, zone) if fields else NOTHING_SAID
+def fields_read(source: FilesystemSource) -> frozenset[str]:
+    """The fields of front matter that an entry depends on, by their plain names."""
+    dates = (plain(name) for name in source.lastmod_fields)
+    address = ("url", "permalink", "slug")
+    return _KEEPING_OUT | {"changefreq", *address, *source.opening_fields, *_EXPIRED, *dates}
+
+
+def read_page(
+    data: bytes, name: bytes, source: FilesystemSource, zone: str | None, inherited: Inherited = NOTHING
+) -> Facts:
+    """The facts in a file's bytes (its start is enough) and in what it inherits. Raises FrontMatterError."""
+    own = front_matter(data) if source.front_matter else {}
+    fields = inherited.under(own)
+    facts = _from_fields(fields, own, source, zone) if fields else NO_FACTS
+    if inherited.why:
+        facts = facts._replace(why=inherited.why)
     if source.html_head and name.lower().endswith(HTML):
         head = read_head(data)
         if head is not NO_HEAD:
@@ -67,12 +80,14 @@ def read_page(data: bytes, name: bytes, source: FilesystemSource, zone: str | No
     return facts
 
 
-def _from_fields(fields: Fields[str, object], source: FilesystemSource, zone: str | None) -> Facts:
+def _from_fields(
+    fields: Fields[str, object], own: Fields[str, object], source: FilesystemSource, zone: str | None
+) -> Facts:
     warnings: list[str] = []
-    own = fields.get("sitemap")
+    sitemap = fields.get("sitemap")
     settings: Fields[str, object] = {}
-    if isinstance(own, dict):
-        settings = {plain(key): value for key, value in own.items() if isinstance(key, str)}
+    if isinstance(sitemap, dict):
+        settings = {plain(key): value for key, value in sitemap.items() if isinstance(key, str)}
     values = [settings.get("lastmod"), *(fields.get(plain(n)) for n in source.lastmod_fields)]
     dates = [date_text(value, zone) for value in values if value is not None]
     return Facts(
@@ -80,9 +95,9 @@ def _from_fields(fields: Fields[str, object], source: FilesystemSource, zone: st
         dates=tuple(filter(None, dates)),
         changefreq=_checked(check_changefreq, settings.get("changefreq", fields.get("changefreq")), warnings),
         priority=_checked(check_priority, settings.get("priority"), warnings),
-        opens=_first_instant(fields, source.opening_fields, zone),
-        closes=_first_instant(fields, _EXPIRED, zone),
-        address=_address(fields, warnings),
+        listed_from=_first_instant(fields, source.opening_fields, zone),
+        listed_until=_first_instant(fields, _EXPIRED, zone),
+        address=_address(fields, own, warnings),
         slug=_slug(fields),
         warnings=tuple(warnings),
     )
@@ -151,13 +166,14 @@ def _first_instant(fields: Fields[str, object], names: tuple[str, ...], zone: st
     return 0
 
 
-def _address(fields: Fields[str, object], warnings: list[str]) -> str:
+def _address(fields: Fields[str, object], own: Fields[str, object], warnings: list[str]) -> str:
     for name in ("permalink", "url"):
         address = _text(fields.get(name))
         if address.lower() in ("", "true", "false"):
             continue
         if address.lower() in _STYLES or _PATTERN.search(address):
-            warnings.append(f"Its {name} {address[:80]!r} is a pattern; its path decides instead.")
+            if name in own:  # an inherited one is often a pattern
+                warnings.append(f"Its {name} {address[:80]!r} is a pattern; its path decides instead.")
             continue
         return address if address.startswith(("/", *_WEB)) else f"/{address}"
     return ""
@@ -177,4 +193,4 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-__all__ = ["NOTHING_SAID", "Facts", "FrontMatterError", "read_page"]
+__all__ = ["NO_FACTS", "Facts", "FrontMatterError", "read_page"]

@@ -35,14 +35,6 @@ class Root:
             return False
         return (found.st_dev, found.st_ino) == self._identity
 
-    def is_bare(self) -> bool:
-        """Whether there is nothing in it at all, as in the mount point of a disk that is not mounted."""
-        try:
-            with os.scandir(self.path) as entries:
-                return next(entries, None) is None
-        except OSError:
-            return True
-
     def why_polling(self, setting: str) -> str:
         """Why changes must be looked for; empty when the kernel tells of them."""
         if setting == "always":

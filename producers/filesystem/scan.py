@@ -1,10 +1,8 @@
-"""Looks at paths, folders and the whole tree, and hands what it finds to the ledger.
+"""Compares files with their rows in the cache, and hands what differs to the ledger.
 
 Full scans and looks at dirty paths happen on one thread and take turns: between two folders of a
 scan, ripe paths are looked at. So that the scan does not take back what such a look found, the look
 tells it which folders exist (`_visited`), and the ledger strikes the files that are there after all.
-
-A little longer than most modules: scans and looks share what was visited, locked and taken by links.
 """
 
 from __future__ import annotations
@@ -16,15 +14,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from producers.filesystem.cache import Cache, Row
-from producers.filesystem.examine import Examiner
+from producers.filesystem.examine import Examiner, Look
 from producers.filesystem.ledger import Ledger
-from producers.filesystem.links import Links
+from producers.filesystem.paths import is_below, joined, split, upwards
 from producers.filesystem.root import Root
-from producers.filesystem.selection import IGNORE_FILE, SWAPPED, Selection
+from producers.filesystem.selection import Selection
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
-from producers.filesystem.walk import Listed, is_gone, walk
-from sitemap_store.errors import Unavailable
+from producers.filesystem.walk import Listed, Tree
 
 CHUNK: Final = 1000
 """Rows that are remembered, or sent, at a time."""
@@ -36,8 +33,32 @@ class RootChanged(Exception):
     """The directory is not the one that this look began with."""
 
 
+class _Batch:
+    """Rows to be remembered and sent together, and those they replace; rows of files that are gone."""
+
+    __slots__ = ("before", "gone", "rows")
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.before: list[Row | None] = []
+        self.gone: list[Row] = []
+
+    def __len__(self) -> int:
+        return len(self.rows) + len(self.gone)
+
+    def clear(self) -> None:
+        """Empty it."""
+        for each in (self.rows, self.before, self.gone):
+            each.clear()
+
+    def add(self, row: Row, old: Row | None) -> None:
+        """A file's new row, and its old one."""
+        self.rows.append(row)
+        self.before.append(old)
+
+
 class Scanner:
-    """One source's eyes, on one root."""
+    """Compares the files of one source, on one root, with their rows."""
 
     def __init__(
         self,
@@ -52,21 +73,17 @@ class Scanner:
         clock: Callable[[], int],
         watch: Callable[[bytes], None] | None,
     ) -> None:
-        self._source = source
-        self._home = root
-        self._root = root.path
+        self._root = root
         self._selection = selection
+        self._tree = Tree(source, root.path, selection=selection, report=report, watch=watch)
         self._examiner = examiner
         self._cache = cache
         self._ledger = ledger
-        self._report = report
         self._clock = clock
-        self._watch = watch
         self._visited: set[bytes] | None = None
-        self._locked: set[bytes] = set()
-        self._links = Links(root.path, selection, report) if source.follow_symlinks else None
-        self._turned = -1
-        self._asleep: tuple[float, float] = (0, 0)
+        self._knows_rules = False
+        self._changes_seen = -1
+        self._nothing_turns: tuple[float, float] = (0, 0)
 
     def scan(self, *, send: bool, between: Callable[[], None]) -> int:
         """Look at the whole tree; returns how many files are pages by their names.
@@ -75,32 +92,22 @@ class Scanner:
         are gone are noted as missed in the cache and nothing more. `between` is called between
         folders. Raises RootChanged, or Unavailable when the directory can't be read.
         """
-        files, unread = 0, []
-        rows: list[Row] = []
-        before: list[Row | None] = []
+        files = 0
+        batch = _Batch()
         self._ledger.comparison.find_all()
         self._visited = set()
         try:
-            for listed in self._walk(b""):
-                if listed.error is not None:
-                    unread.append(listed.folder)
-                    self._unlisted(listed.folder, listed.error)
-                    continue
-                self._visited.add(listed.folder)
+            for listed, missed in self._compared(b"", batch, self._visited):
                 files += len(listed.files)
-                unread += self._unknown(listed)
-                missed = self._compare(listed, rows, before)
                 self._ledger.comparison.miss((row.dir, row.name) for row in missed)
-                if len(rows) >= CHUNK:
-                    self._flush(rows, before, send=send)
+                if len(batch) >= CHUNK:
+                    self._keep(batch, send=send)
                 between()
-            self._flush(rows, before, send=send)
-            for folder in self._cache.folders():
-                if folder not in self._visited and not _is_below(folder, unread):
-                    self._ledger.comparison.miss((folder, name) for name in self._cache.folder(folder))
+            self._keep(batch, send=send)
         finally:
             self._visited = None
         self._check_root()
+        self._knows_rules = True
         return files
 
     def first(self, between: Callable[[], None]) -> Iterator[list[Row]]:
@@ -109,16 +116,9 @@ class Scanner:
         Nothing is looked up, sent or remembered. Raises as `scan` does, before the chunk that it had.
         """
         rows: list[Row] = []
-        for listed in self._walk(b""):
-            if listed.error is not None:
-                self._unlisted(listed.folder, listed.error)
-                continue
-            self._unknown(listed)
+        for listed in self._tree.walk(b"", []):
             now = self._clock()  # what changes while its folder is read counts as too fresh
-            examined = (
-                self._examiner.examine(self._root, listed.folder, name, found, None, now)
-                for name, found in listed.files
-            )
+            examined = (self._examine(listed.folder, *file, None, now) for file in listed.files)
             rows += filter(None, examined)
             if len(rows) >= FIRST_CHUNK:
                 self._check_root()
@@ -126,6 +126,7 @@ class Scanner:
                 rows = []
             between()
         self._check_root()
+        self._knows_rules = True
         yield rows
 
     def look(self, paths: Iterable[bytes]) -> int:
@@ -136,53 +137,50 @@ class Scanner:
         """
         self._check_root()
         sent = 0
-        rows: list[Row] = []
-        gone: list[Row] = []
-        before: list[Row | None] = []
+        batch = _Batch()
         covered: set[bytes] = set()
         for path in sorted(paths):  # a folder comes before what is in it
-            if covered and not covered.isdisjoint(_above(path)):
+            if covered and not covered.isdisjoint(upwards(path)):
                 continue
-            if path.endswith(b"/"):
-                sent += self._unlock(path[:-1])
-                continue
-            slash = path.rfind(b"/")
-            folder, name = path[: max(slash, 0)], path[slash + 1 :]
-            if name in (IGNORE_FILE, SWAPPED):
+            folder, name = split(path)
+            if self._visited is not None and not self._knows_rules and folder not in self._visited:
+                continue  # the scan that is under way comes there, and knows then what the folders above say
+            if not name:
+                sent += self._subtree(folder) if self._tree.unlock(folder) else 0
+            elif self._tree.concerns_others(folder, name):
                 sent += self._subtree(folder)
                 covered.add(folder)
-                continue
-            try:
-                found = os.stat(self._root + b"/" + path, follow_symlinks=self._source.follow_symlinks)
-            except OSError as error:
-                if not is_gone(error):
-                    self._unseen(folder, name, error)
-                    continue
-                found = None
-            if found is not None and st.S_ISDIR(found.st_mode):
-                covered.add(path)
+            elif self._look_at(folder, name, batch):
                 sent += self._subtree(path)
-                continue
-            old = self._cache.get(folder, name)
-            row = None
-            if (
-                found is not None
-                and st.S_ISREG(found.st_mode)
-                and self._selection.is_page(folder, name)
-                and self._selection.reaches(folder)
-            ):
-                row = self._examiner.examine(self._root, folder, name, found, old, self._clock())
-            if row is not None:
-                rows.append(row)
-                before.append(old)
-                if self._visited is not None:
-                    self._visited.add(folder)
-            elif old is not None:
-                gone.append(old)
-            gone.extend(self._cache.below(path))  # it may have been a folder
-            if len(rows) + len(gone) >= CHUNK:
-                sent += self._send(rows, gone, before)
-        return sent + self._send(rows, gone, before)
+                covered.add(path)
+            if len(batch) >= CHUNK:
+                sent += self._send(batch)
+        return sent + self._send(batch)
+
+    def _look_at(self, folder: bytes, name: bytes, batch: _Batch) -> bool:
+        """Take in what there is under one name; True when that is a folder."""
+        try:
+            found = self._tree.find(folder, name)
+        except OSError:
+            return False
+        if found is not None and st.S_ISDIR(found.st_mode):
+            return True
+        old, row = self._cache.get(folder, name), None
+        if (
+            found is not None
+            and st.S_ISREG(found.st_mode)
+            and self._selection.is_page(folder, name)
+            and self._selection.reaches(folder)
+        ):
+            row = self._examine(folder, name, found, old, self._clock())
+        if row is not None:
+            batch.add(row, old)
+            if self._visited is not None:
+                self._visited.add(folder)
+        elif old is not None:
+            batch.gone.append(old)
+        batch.gone.extend(self._cache.below(joined(folder, name)))  # it may have been a folder
+        return False
 
     def turn(self, now: int) -> int:
         """Send what comes and goes by its own dates by `now` (epoch ms); returns the events.
@@ -190,135 +188,90 @@ class Scanner:
         The rows are asked only when the next of their dates has come, or they changed since.
         """
         writes = self._cache.db.total_changes
-        if writes == self._turned and self._asleep[0] <= now < self._asleep[1]:
+        if writes == self._changes_seen and self._nothing_turns[0] <= now < self._nothing_turns[1]:
             return 0
         rows = self._cache.turned(now)
         sent = self._ledger.change(rows, (), rows) if rows else 0
         until = self._cache.next_turn(now)
-        self._asleep = now, math.inf if until is None else until
-        self._turned = self._cache.db.total_changes
+        self._nothing_turns = now, math.inf if until is None else until
+        self._changes_seen = self._cache.db.total_changes
         return sent
 
     def _subtree(self, start: bytes) -> int:
+        batch = _Batch()
         if not self._selection.reaches(start):
-            return self._send([], list(self._cache.below(start)), [])
-        sent, unread = 0, []
-        visited: set[bytes] = set()
-        rows: list[Row] = []
-        gone: list[Row] = []
-        before: list[Row | None] = []
-        above = start[: max(start.rfind(b"/"), 0)]
-        file = self._cache.get(above, start[len(above) :].lstrip(b"/")) if start else None
+            batch.gone += self._cache.below(start)
+            return self._send(batch)
+        sent = 0
+        file = self._cache.get(*split(start)) if start else None
         if file is not None:
-            gone.append(file)
-        for listed in self._walk(start):
-            if listed.error is not None:
-                unread.append(listed.folder)
-                self._unlisted(listed.folder, listed.error)
-                continue
+            batch.gone.append(file)
+        for _, gone in self._compared(start, batch, set()):
+            batch.gone += gone
+            if len(batch) >= CHUNK:
+                sent += self._send(batch)
+        return sent + self._send(batch)
+
+    def _compared(
+        self, start: bytes, batch: _Batch, visited: set[bytes]
+    ) -> Iterator[tuple[Listed, list[Row]]]:
+        """Take in a folder and all below, folder by folder; gives the rows of files that are gone too.
+
+        `visited` are the folders that are there; the walk adds those that it comes to.
+        """
+        unread: list[bytes] = []
+        for listed in self._tree.walk(start, unread):
             visited.add(listed.folder)
             if self._visited is not None:
                 self._visited.add(listed.folder)
-            unread += self._unknown(listed)
-            gone.extend(self._compare(listed, rows, before))
-            if len(rows) + len(gone) >= CHUNK:
-                sent += self._send(rows, gone, before)
+            yield listed, self._compare(listed, batch)
         for folder in self._cache.folders(start):
-            if folder not in visited and not _is_below(folder, unread):
-                gone.extend(self._cache.folder(folder).values())
-        return sent + self._send(rows, gone, before)
+            if folder not in visited and not is_below(folder, unread):
+                yield Listed(folder, [], []), list(self._cache.folder(folder).values())
 
-    def _walk(self, start: bytes) -> Iterator[Listed]:
-        return walk(
-            self._root, start, self._selection, watch=self._watch, links=self._links, report=self._report
-        )
-
-    def _compare(
-        self,
-        listed: Listed,
-        rows: list[Row],
-        before: list[Row | None],
-    ) -> list[Row]:
+    def _compare(self, listed: Listed, batch: _Batch) -> list[Row]:
+        """Take in what is new or changed in a folder; returns the rows of files that are gone."""
         folder = listed.folder
         known = self._cache.folder(folder)
-        for name, _ in listed.unknown:
+        for name in listed.unknown:
             known.pop(name, None)
-        examine, unchanged, clock = self._examiner.examine, self._examiner.unchanged, self._clock
+        unchanged, inherited = self._examiner.unchanged, self._tree.inheritance.of
         for name, found in listed.files:
             old = known.pop(name, None)
-            if old is not None and unchanged(old, found):
+            if old is not None and unchanged(old, found, inherited(folder, name)):
                 continue
-            row = examine(self._root, folder, name, found, old, clock())
+            row = self._examine(folder, name, found, old, self._clock())
             if row is None:
                 if old is not None:
                     known[name] = old
             elif row is not old:
-                rows.append(row)
-                before.append(old)
+                batch.add(row, old)
         return list(known.values())
 
-    def _flush(self, rows: list[Row], before: list[Row | None], *, send: bool) -> None:
-        if send:
-            self._send(rows, [], before)
-        elif rows:
-            self._check_root()
-            self._ledger.remember(rows)
-            rows.clear()
-            before.clear()
+    def _examine(
+        self, folder: bytes, name: bytes, found: os.stat_result, old: Row | None, now: int
+    ) -> Row | None:
+        inherited = self._tree.inheritance.of(folder, name)
+        return self._examiner.examine(Look(self._root.path, folder, name, found, old, now, inherited))
 
-    def _send(self, rows: list[Row], gone: list[Row], before: list[Row | None]) -> int:
-        if not rows and not gone:
+    def _keep(self, batch: _Batch, *, send: bool) -> None:
+        if send:
+            self._send(batch)
+        elif batch:
+            self._check_root()
+            self._ledger.remember(batch.rows)
+            batch.clear()
+
+    def _send(self, batch: _Batch) -> int:
+        if not batch:
             return 0
         self._check_root()
-        there = {(row.dir, row.name) for row in rows}
-        sent = self._ledger.change(rows, [row for row in gone if (row.dir, row.name) not in there], before)
-        rows.clear()
-        gone.clear()
-        before.clear()
+        there = {(row.dir, row.name) for row in batch.rows}
+        gone = [row for row in batch.gone if (row.dir, row.name) not in there]
+        sent = self._ledger.change(batch.rows, gone, batch.before)
+        batch.clear()
         return sent
 
-    def _unlock(self, folder: bytes) -> int:
-        """Look into a folder whose permissions changed, if that is what kept us out."""
-        locked = [each for each in self._locked if _is_below(each, (folder,))]
-        if not locked:
-            return 0
-        self._locked.difference_update(locked)
-        return self._subtree(folder)
-
-    def _unknown(self, listed: Listed) -> list[bytes]:
-        """Report the names that can't be looked at; returns their paths."""
-        return [self._unseen(listed.folder, name, error) for name, error in listed.unknown]
-
-    def _unseen(self, folder: bytes, name: bytes, error: OSError) -> bytes:
-        path = folder + b"/" + name if folder else name
-        self._locked.add(folder)
-        detail = f"can't be looked at ({error.strerror}), so what was known of it stays"
-        self._report(Trouble(path, "unreadable", detail))
-        return path
-
-    def _unlisted(self, folder: bytes, error: OSError) -> None:
-        self._locked.add(folder)
-        if not folder:
-            raise Unavailable(
-                what=f"watch.{self._source.name}.directory",
-                detail=f"{self._source.directory} can't be listed ({error.strerror}): let the user "
-                "that sitemapd runs as read it",
-            )
-        detail = f"can't be listed ({error.strerror}), so what was known of it stays"
-        self._report(Trouble(folder, "unreadable", detail))
-
     def _check_root(self) -> None:
-        if not self._home.same():
+        if not self._root.same():
             raise RootChanged
-
-
-def _above(path: bytes) -> Iterator[bytes]:
-    """A path itself and the folders above it."""
-    yield b""
-    while path:
-        yield path
-        path = path[: max(path.rfind(b"/"), 0)]
-
-
-def _is_below(path: bytes, folders: Iterable[bytes]) -> bool:
-    return any(not f or path == f or path.startswith(f + b"/") for f in folders)

@@ -10,22 +10,19 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from pathspec import GitIgnoreSpec
 
+from producers.filesystem.generators import is_parent
+from producers.filesystem.marks import unmarked
+from producers.filesystem.paths import joined, split, upwards
+
 IGNORE_FILE: Final = b".sitemapignore"
 SWAPPED: Final = b"..data"
 """The link through which Kubernetes' volumes lead to their files; it is swapped when they change."""
-_MARKS: Final = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
 _NEVER: Final = re.compile(
     rb"\..*"  # dot files: .#page.md of Emacs, .page.html.aB3dE5 of rsync, .page.md.swp of vim
     rb"|.*~|~\$.*|\#.*\#"  # backups, lock files of office programs, Emacs' unsaved texts
@@ -72,7 +69,7 @@ def never_a_page(name: bytes) -> bool:
 class Selection:
     """The rules of one source; `.sitemapignore` files are given to it as they are found."""
 
-    def __init__(self, include: tuple[str, ...], exclude: tuple[str, ...]) -> None:
+    def __init__(self, include: tuple[str, ...], exclude: tuple[str, ...], generator: str = "") -> None:
         suffixes = [_SUFFIX.fullmatch(pattern) for pattern in include]
         self._suffixes = (
             tuple(match[1].lower().encode() for match in suffixes if match) if all(suffixes) else None
@@ -80,29 +77,21 @@ class Selection:
         self._include = GitIgnoreSpec.from_lines(pattern.lower() for pattern in include)
         self._exclude = GitIgnoreSpec.from_lines(exclude) if exclude else None
         self._ignores: dict[bytes, GitIgnoreSpec] = {}
-
-    @property
-    def ignores(self) -> Mapping[bytes, GitIgnoreSpec]:
-        """The folders with a `.sitemapignore`, and what it says."""
-        return self._ignores
+        self._generator = generator
 
     def set_ignore(self, folder: bytes, text: bytes | None) -> list[str]:
         """Take in the text of a folder's `.sitemapignore`; None when it has none any more.
 
         Returns a sentence for each line that is no pattern; the others hold.
         """
-        if text is None:
+        if not text:
             self._ignores.pop(folder, None)
             return []
-        for mark, encoding in _MARKS:
-            if text.startswith(mark):
-                text = (
-                    text[len(mark) :]
-                    .decode(encoding, "surrogateescape" if encoding == "utf-8" else "ignore")
-                    .encode("utf-8", "surrogateescape")
-                )
+        text, encoding = unmarked(text)
+        wide = encoding.startswith("utf-16")
+        written = text.decode(encoding, "ignore") if wide else os.fsdecode(text)
         good, bad = [], []
-        lines = os.fsdecode(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        lines = written.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         for number, line in enumerate(lines, 1):
             if is_pattern(line):
                 good.append(line)
@@ -113,7 +102,7 @@ class Selection:
 
     def matters(self, name: bytes, is_folder: bool) -> bool:
         """Whether a page can depend on what happens to something of that name."""
-        if name in (IGNORE_FILE, SWAPPED):
+        if name in (IGNORE_FILE, SWAPPED) or is_parent(self._generator, name):
             return True
         if not is_folder and self._suffixes is not None and not name.lower().endswith(self._suffixes):
             return False
@@ -136,28 +125,18 @@ class Selection:
 
     def reaches(self, folder: bytes) -> bool:
         """Whether the folder itself and every folder above it is entered."""
-        above = b""
-        for name in folder.split(b"/") if folder else ():
-            if not self.enters(above, name):
-                return False
-            above = above + b"/" + name if above else name
-        return True
+        return all(self.enters(*split(each)) for each in upwards(folder) if each)
 
     def _left_out(self, folder: bytes, name: bytes, slash: str) -> bool:
-        if self._ignores:
-            here = folder
-            while True:
-                spec = self._ignores.get(here)
-                if spec is not None:
-                    below = folder[len(here) + 1 :] if here else folder
-                    verdict = spec.check_file(_text(below, name) + slash).include
-                    if verdict is not None:
-                        return verdict
-                if not here:
-                    break
-                here = here[: max(here.rfind(b"/"), 0)]
+        for above in upwards(folder) if self._ignores else ():
+            spec = self._ignores.get(above)
+            if spec is not None:
+                below = folder[len(above) + 1 :] if above else folder
+                verdict = spec.check_file(_text(below, name) + slash).include
+                if verdict is not None:
+                    return verdict
         return self._exclude is not None and self._exclude.match_file(_text(folder, name) + slash)
 
 
 def _text(folder: bytes, name: bytes) -> str:
-    return os.fsdecode(folder + b"/" + name if folder else name)
+    return os.fsdecode(joined(folder, name))

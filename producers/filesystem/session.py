@@ -22,17 +22,19 @@ import logging
 import sys
 from typing import Final
 
+from producers.difference import Compared
 from producers.filesystem.cache import Cache
 from producers.filesystem.examine import Examiner
 from producers.filesystem.history import History
-from producers.filesystem.ledger import Ledger, Reconciled
-from producers.filesystem.news import tell_held, tell_limited, tell_lost, tell_unlisted
+from producers.filesystem.ledger import Ledger
+from producers.filesystem.messages import log_limited, log_lost, log_unlisted
 from producers.filesystem.root import Root
 from producers.filesystem.scan import RootChanged, Scanner
 from producers.filesystem.selection import Selection
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.standing import Standing
+from producers.filesystem.state import WatchState
 from producers.filesystem.walk import WatchLimit
+from producers.runner import PAUSES, REDIS_PAUSE
 from producers.sink import EventSink
 from sitemap_store.errors import RedisUnavailable, Unavailable
 
@@ -47,10 +49,6 @@ ASK_STATE: Final = 5.0
 """Seconds between two looks at whether the state is still the one that was written to."""
 BATCH: Final = 5000
 """Paths that are looked at in one go."""
-PAUSES: Final = (0.2, 30.0)
-"""The first and the longest pause, in seconds, before what failed is tried again."""
-REDIS_PAUSE: Final = 2.0
-"""The longest, in seconds, before Redis is asked again."""
 HELD_RESCAN: Final = 60.0
 """Seconds between two scans while deletes are held back."""
 LIMIT_RETRY: Final = 600.0
@@ -65,12 +63,12 @@ class Session:
     """One root of one source. Raises Unavailable at once when the directory is not there."""
 
     def __init__(
-        self, source: FilesystemSource, publisher: EventSink, cache: Cache, standing: Standing
+        self, source: FilesystemSource, publisher: EventSink, cache: Cache, state: WatchState
     ) -> None:
         self._source = source
         self._publisher = publisher
         self._cache = cache
-        self._standing = standing
+        self._state = state
         self._root = Root(source.directory, source.name)
         self._lost = ""
         self._next_scan: float | None = 0.0
@@ -78,16 +76,16 @@ class Session:
         self._counted = self._asked = float("-inf")
         self._changed = True
         self._state_id: str | None = None
-        self._selection = Selection(source.include, source.left_out)
-        why = standing.limited or self._root.why_polling(source.polling)
+        self._selection = Selection(source.include, source.left_out, source.generator)
+        why = state.limited or self._root.why_polling(source.polling)
         self._table = None if why else self._watch_table()
         if self._table is None:
-            why = why or str(standing.limited)
-        report = standing.troubles.report
+            why = why or str(state.limited)
+        report = state.troubles.report
         self._history: History | None = None
         if "git" in source.lastmod:
-            self._history = History(source.directory, self._root.path, cache, standing)
-        self._ledger = Ledger(source, publisher, cache, report, is_bare=self._root.is_bare)
+            self._history = History(source.directory, self._root.path, cache, state)
+        self._ledger = Ledger(source, publisher, cache, report, state.guard)
         self._scanner = Scanner(
             source,
             self._root,
@@ -102,16 +100,16 @@ class Session:
             cache=cache,
             ledger=self._ledger,
             report=report,
-            clock=standing.now,
+            clock=state.now,
             watch=None if self._table is None else self._table.watch,
         )
-        standing.say(mode="polling" if self._table is None else "events", mode_because=why)
+        state.update(mode="polling" if self._table is None else "events", mode_because=why)
 
     def run(self) -> None:
         """Watch until told to stop. Raises RootChanged when the next session is to begin."""
-        standing = self._standing
+        state = self._state
         try:
-            while not standing.stopping.is_set():
+            while not state.stopping.is_set():
                 try:
                     self._round()
                 except WatchLimit as error:
@@ -119,132 +117,139 @@ class Session:
                     raise RootChanged from error
                 except Unavailable as error:
                     self._failed(error)
-                    standing.stopping.wait(self._pause)
+                    state.stopping.wait(self._pause)
                 else:
                     self._recovered()
-                    standing.dirty.wait(self._patience())
+                    state.dirty.wait(self._patience())
         finally:
             if self._table is not None:
                 self._table.close()
-            standing.dirty.clear()
+            state.dirty.clear()
 
     def _round(self) -> None:
-        standing = self._standing
+        state = self._state
         self._check_watch()
         self._ask_state()
         for path in self._history.changed() if self._history else ():
-            standing.dirty.mark(path)
-        if standing.dirty.overflowed:
-            standing.overflowed()
-        if standing.rescan_asked or standing.dirty.overflowed:
-            standing.rescan_asked = False
-            standing.dirty.clear()
+            state.dirty.mark(path)
+        if state.dirty.overflowed:
+            state.overflowed()
+        if state.guard.is_accepted():
+            state.rescan_asked = True
+        if state.rescan_asked or state.dirty.overflowed:
+            state.rescan_asked = False
+            state.dirty.clear()
             self._full, self._next_scan = True, 0.0
-        if self._next_scan is not None and standing.monotonic() >= self._next_scan:
+        if self._next_scan is not None and state.monotonic() >= self._next_scan:
             self._scan()
-        if standing.reconcile_due:
+        if state.compare_due:
             self._reconcile()
         self._live()
-        if self._scanner.turn(standing.now()):
+        if self._scanner.turn(state.now()):
             self._changed = True
-        standing.troubles.flush()
+        state.troubles.flush()
         self._count()
 
     def _check_watch(self) -> None:
-        standing = self._standing
+        state = self._state
         if self._table is None:
-            if standing.limited and (standing.rescan_asked or standing.monotonic() >= standing.limited_until):
-                standing.limited = None
+            if state.limited and (state.rescan_asked or state.monotonic() >= state.limited_until):
+                state.limited = None
                 raise RootChanged
         elif self._lost or not self._table.alive:
-            standing.overflowed()
-            tell_lost(self._lost or "the thread that reads them ended", self._source.directory, standing)
+            state.overflowed()
+            log_lost(self._lost or "the thread that reads them ended", self._source.directory, state)
             raise RootChanged
         if not self._root.same():
             raise RootChanged
 
     def _ask_state(self) -> None:
         # Redis may have come up empty, or restored to another day, without ever being away.
-        now = self._standing.monotonic()
+        now = self._state.monotonic()
         if now - self._asked < ASK_STATE:
             return
         found = self._publisher.store.partitions[0].state_id()
         if self._state_id is not None and found != self._state_id:
-            self._standing.reconcile_due = True
+            self._state.compare_due = True
         self._state_id, self._asked = found, now
 
     def _scan(self) -> None:
-        standing, full = self._standing, self._full
-        started = standing.monotonic()
-        standing.say(state="scanning")
+        state, full = self._state, self._full
+        started = state.monotonic()
+        state.update(state="scanning")
         if self._is_first():
             files, result = self._ledger.load(self._scanner.first(self._between))
             self._reconciled(result)
         else:
-            files = self._scanner.scan(send=standing.ready.is_set(), between=self._between)
-            missed = 0 if full else self._ledger.believe_missed()
-            if missed:
-                self._hold(missed)
-            elif full or self._may_release(files):
-                standing.reconcile_due = True
-        took = standing.monotonic() - started
-        standing.say(state="watching", files_scanned=files, scan_seconds=round(took, 3))
+            files = self._scanner.scan(send=state.ready.is_set(), between=self._between)
+            believed = full or self._ledger.believe_missed()
+            held = state.guard.held is not None
+            if full or self._may_release(files) or not (believed or held):
+                state.compare_due = True
+        took = state.monotonic() - started
+        state.update(state="watching", files_scanned=files, scan_seconds=round(took, 3))
         self._changed = True
         self._next_scan, self._full = self._when_next(took)
 
     def _is_first(self) -> bool:
         # A state without an id could be lost meanwhile and never be missed, so that one is compared.
-        known = self._standing.ready.is_set() or self._state_id is None
+        known = self._state.ready.is_set() or self._state_id is None
         return not known and self._ledger.knows_nothing()
 
     def _may_release(self, files: int) -> bool:
         # A poll may not know the files whose deletes a comparison held back: only the next one tells.
-        status, since = self._standing.status, self._standing.monotonic() - self._standing.reconciled
-        return status["held_deletes"] > 0 and (files != status.get("files_scanned") or since >= HELD_RESCAN)
+        state = self._state
+        since = state.monotonic() - state.compared
+        changed = files != state.status.get("files_scanned")
+        return state.guard.held is not None and (changed or since >= HELD_RESCAN)
 
     def _when_next(self, took: float) -> tuple[float | None, bool]:
-        standing, interval = self._standing, self._source.rescan_interval
-        now = standing.monotonic()
+        state, interval = self._state, self._source.rescan_interval
+        now = state.monotonic()
         if self._table is None:
             # A poll is a scan; once in `rescan_interval` it is compared with the state too.
-            full = bool(interval) and not standing.reconcile_due
-            full = full and now - standing.reconciled >= interval
+            full = bool(interval) and not state.compare_due
+            full = full and now - state.compared >= interval
             return now + max(self._source.poll_interval, 3 * took), full
         return (now + interval if interval else None), True
 
     def _between(self) -> None:
-        if self._standing.stopping.is_set():
+        if self._state.stopping.is_set():
             raise RootChanged
-        if self._standing.ready.is_set():
+        if self._state.ready.is_set():
             self._live()
 
     def _reconcile(self) -> None:
-        standing = self._standing
-        self._reconciled(self._ledger.reconcile(accept=standing.accept, cold=standing.cold))
+        state = self._state
+        self._reconciled(self._ledger.reconcile(accept=state.accept, cold=state.cold))
 
-    def _reconciled(self, result: Reconciled) -> None:
-        standing = self._standing
-        standing.reconcile_due = standing.cold = standing.accept = False
-        standing.reconciled = standing.monotonic()
-        self._hold(result.held)
+    def _reconciled(self, result: Compared) -> None:
+        state = self._state
+        state.compare_due = state.cold = state.accept = False
+        state.compared = state.monotonic()
+        state.update(held_deletes=result.held)
+        if result.held:
+            soon = state.monotonic() + HELD_RESCAN
+            self._next_scan = soon if self._next_scan is None else min(self._next_scan, soon)
         self._changed = True
-        if result.added or result.deleted or not standing.ready.is_set():
+        sent = result.added + result.updated
+        if sent or result.deleted or not state.ready.is_set():
             log.info(
                 "%s: %d URLs added or updated, %d deleted, of %d known.",
                 self._source.directory,
-                result.added,
+                sent,
                 result.deleted,
                 result.listed,
-                extra=standing.extra("reconciled"),
+                extra=state.extra("reconciled"),
             )
-        if not standing.ready.is_set():
-            standing.troubles.flush()
+        if not state.ready.is_set():
+            state.troubles.flush()
             self._count()
-            tell_unlisted(self._source.directory, standing)
-            standing.ready.set()
+            log_unlisted(self._source.directory, state)
+            state.ready.set()
 
     def _live(self) -> None:
-        dirty = self._standing.dirty
+        dirty = self._state.dirty
         while taken := dirty.take(BATCH):
             try:
                 if self._scanner.look(taken):
@@ -256,21 +261,14 @@ class Session:
     def _patience(self) -> float:
         longest = LOOK
         if self._next_scan is not None:
-            longest = min(longest, self._next_scan - self._standing.monotonic())
+            longest = min(longest, self._next_scan - self._state.monotonic())
         return max(longest, 0.0)
-
-    def _hold(self, held: int) -> None:
-        standing = self._standing
-        tell_held(held, self._source.directory, standing)
-        if held:
-            soon = standing.monotonic() + HELD_RESCAN
-            self._next_scan = soon if self._next_scan is None else min(self._next_scan, soon)
 
     def _watch_table(self) -> WatchTable | None:
         try:
             return WatchTable(
                 self._root.path,
-                mark=self._standing.dirty.mark,
+                mark=self._state.dirty.mark,
                 matters=self._matters,
                 lost=self._lose,
                 follow=self._source.follow_symlinks,
@@ -281,36 +279,36 @@ class Session:
 
     def _lose(self, sentence: str) -> None:
         self._lost = sentence
-        self._standing.dirty.rouse()
+        self._state.dirty.rouse()
 
     def _full_table(self, error: WatchLimit) -> None:
-        standing = self._standing
-        standing.limited = str(error)
-        standing.limited_until = standing.monotonic() + LIMIT_RETRY
-        tell_limited(error, self._source, standing)
+        state = self._state
+        state.limited = str(error)
+        state.limited_until = state.monotonic() + LIMIT_RETRY
+        log_limited(error, self._source, state)
 
     def _failed(self, error: Unavailable) -> None:
-        standing = self._standing
-        standing.reconcile_due = True
+        state = self._state
+        state.compare_due = True
         longest = REDIS_PAUSE if isinstance(error, RedisUnavailable) else PAUSES[1]
         self._pause = min(max(self._pause * 2, PAUSES[0]), longest)
         text = str(error)
-        if standing.status.get("problem") != text:
-            log.warning("%s. Trying again.", text, extra=standing.extra("source_waits"))
-        standing.say(state="waiting", problem=text)
+        if state.status.get("problem") != text:
+            log.warning("%s. Trying again.", text, extra=state.extra("source_waits"))
+        state.update(state="waiting", problem=text)
 
     def _recovered(self) -> None:
-        standing, self._pause = self._standing, 0.0
-        if standing.status.get("problem") not in (None, standing.limited):
-            log.info("%s is up to date again.", self._source.directory, extra=standing.extra("back"))
-        if standing.status.get("problem") != standing.limited:
-            standing.say(state="watching", problem=standing.limited)
+        state, self._pause = self._state, 0.0
+        if state.status.get("problem") not in (None, state.limited):
+            log.info("%s is up to date again.", self._source.directory, extra=state.extra("back"))
+        if state.status.get("problem") != state.limited:
+            state.update(state="watching", problem=state.limited)
 
     def _count(self) -> None:
-        now = self._standing.monotonic()
+        now = self._state.monotonic()
         if self._changed and now - self._counted >= COUNT_EVERY:
             files, urls, unlisted = self._cache.counts()
-            self._standing.say(files=files, urls=urls, unlisted=unlisted)
+            self._state.update(files=files, urls=urls, unlisted=unlisted)
             self._counted, self._changed = now, False
 
     def _matters(self, name: bytes, is_folder: bool) -> bool:

@@ -1,16 +1,23 @@
-"""One walk of a tree: each folder is watched first, then listed, then given to the caller."""
+"""Walks a tree: each folder is watched first, then listed, then given to the caller."""
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from producers.filesystem.generators import is_parent
+from producers.filesystem.inherit import Inheritance
 from producers.filesystem.links import Links
-from producers.filesystem.selection import IGNORE_FILE, Selection
+from producers.filesystem.page import fields_read
+from producers.filesystem.paths import is_below, is_gone, joined, read_start
+from producers.filesystem.selection import IGNORE_FILE, SWAPPED, Selection
+from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
 from sitemap_store.errors import Unavailable
+
+IGNORE_BYTES: Final = 1 << 20
+"""How much of a `.sitemapignore` is read."""
 
 
 class WatchLimit(Unavailable):
@@ -18,88 +25,135 @@ class WatchLimit(Unavailable):
 
 
 class Listed(NamedTuple):
-    """A folder and the files in it that are pages by their names."""
+    """A folder, the files in it that are pages by their names, and the names that can't be looked at."""
 
     folder: bytes
     files: list[tuple[bytes, os.stat_result]]
-    error: OSError | None = None
-    """Why the folder could not be listed: what is in it, and below, is not known."""
-    unknown: tuple[tuple[bytes, OSError], ...] = ()
-    """Names in it that are there and can't be looked at."""
+    unknown: list[bytes]
 
 
-def walk(
-    root: bytes,
-    start: bytes,
-    selection: Selection,
-    *,
-    watch: Callable[[bytes], None] | None = None,
-    links: Links | None = None,
-    report: Callable[[Trouble], None] = lambda trouble: None,
-) -> Iterator[Listed]:
-    """The folders from `start` (relative to `root`) on downwards, each before those below it, by name.
+class Tree:
+    """The files of one source below `root`, and what files of its folders say of others.
 
-    A folder that is gone before it is listed is left out. `selection` learns the
-    `.sitemapignore` files on the way. With `links`, links are followed, where it enters what they
-    lead to. `watch` may raise WatchLimit, which ends the walk.
+    `watch` gets each folder before it is listed; `report` what can't be looked at, once.
     """
-    follow = links is not None
-    if links is not None and not start:
-        links.clear()
-    stack = [start]
-    while stack:
-        folder = stack.pop()
-        path = root + b"/" + folder if folder else root
-        files: list[tuple[bytes, os.stat_result]] = []
-        try:
-            if links is not None and folder and not links.enters(folder):
-                continue
-            if watch is not None:
-                watch(folder)
-            with os.scandir(path) as listing:
-                entries = list(listing)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            yield Listed(folder, files, error)
-            continue
-        ignore = path + b"/" + IGNORE_FILE
-        try:
-            text = _read_ignore(ignore) if IGNORE_FILE in [entry.name for entry in entries] else None
-        except OSError as error:
-            # Without it private pages would be listed.
-            yield Listed(folder, files, OSError(error.errno, f"{error.strerror}: {IGNORE_FILE.decode()}"))
-            continue
-        for sentence in selection.set_ignore(folder, text):
-            place = folder + b"/" + IGNORE_FILE if folder else IGNORE_FILE
-            report(Trouble(place, "ignore file", sentence))
-        unknown: list[tuple[bytes, OSError]] = []
-        below: list[bytes] = []
-        for entry in entries:
-            name = entry.name
+
+    def __init__(
+        self,
+        source: FilesystemSource,
+        root: bytes,
+        *,
+        selection: Selection,
+        report: Callable[[Trouble], None],
+        watch: Callable[[bytes], None] | None,
+    ) -> None:
+        self._source = source
+        self._root = root
+        self._selection = selection
+        self._report = report
+        self._watch = watch
+        self._follow = source.follow_symlinks
+        self._links = Links(root, selection, report) if self._follow else None
+        self._generator = source.generator if source.front_matter else ""
+        self.inheritance = Inheritance(
+            self._generator, root, wanted=fields_read(source), report=report, follow=self._follow
+        )
+        self._locked: set[bytes] = set()
+
+    def walk(self, start: bytes, unread: list[bytes]) -> Iterator[Listed]:
+        """The folders from `start` on downwards, each before those below it, by name.
+
+        A folder that is gone before it is listed is left out. Paths that can't be looked at go to `unread`.
+        Raises Unavailable when the root can't be listed, and WatchLimit when it can't be watched.
+        """
+        if self._links is not None and not start:
+            self._links.clear()
+        stack = [start]
+        while stack:
+            folder = stack.pop()
             try:
-                if entry.is_file(follow_symlinks=follow):
-                    if selection.is_page(folder, name):
-                        files.append((name, entry.stat(follow_symlinks=follow)))
-                elif entry.is_dir(follow_symlinks=follow) and selection.enters(folder, name):
-                    below.append(folder + b"/" + name if folder else name)
+                entries = self._entries(folder)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
             except OSError as error:
-                if not is_gone(error):
-                    unknown.append((name, error))
-        stack += sorted(below, reverse=True)
-        yield Listed(folder, files, unknown=tuple(unknown))
+                unread.append(folder)
+                self._cannot_list(folder, error)
+                continue
+            files: list[tuple[bytes, os.stat_result]] = []
+            unknown: list[bytes] = []
+            below: list[bytes] = []
+            for entry in entries:
+                name = entry.name
+                try:
+                    if entry.is_file(follow_symlinks=self._follow):
+                        if self._selection.is_page(folder, name):
+                            files.append((name, entry.stat(follow_symlinks=self._follow)))
+                    elif entry.is_dir(follow_symlinks=self._follow) and self._selection.enters(folder, name):
+                        below.append(joined(folder, name))
+                except OSError as error:
+                    if not is_gone(error):
+                        unknown.append(name)
+                        unread.append(joined(folder, name))
+                        self._cannot_look(folder, name, error)
+            stack += sorted(below, reverse=True)
+            yield Listed(folder, files, unknown)
 
+    def _entries(self, folder: bytes) -> list[os.DirEntry[bytes]]:
+        """What is in a folder, from now on watched, and of which it is known what the folder says of it."""
+        if self._links is not None and folder and not self._links.enters(folder):
+            return []
+        if self._watch is not None:
+            self._watch(folder)
+        path = joined(self._root, folder)
+        with os.scandir(path) as listing:
+            entries = list(listing)
+        names = [entry.name for entry in entries]
+        text = None
+        if IGNORE_FILE in names:
+            try:
+                text = read_start(joined(path, IGNORE_FILE), IGNORE_BYTES)
+            except OSError as error:
+                # Without it private pages would be listed.
+                raise OSError(error.errno, f"{error.strerror}: {IGNORE_FILE.decode()}") from error
+        for sentence in self._selection.set_ignore(folder, text):
+            self._report(Trouble(joined(folder, IGNORE_FILE), "ignore file", sentence))
+        self.inheritance.learn(folder, names)
+        return entries
 
-def is_gone(error: OSError) -> bool:
-    """Whether an error says that there is nothing: gone, or a link to nowhere or to itself."""
-    return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+    def find(self, folder: bytes, name: bytes) -> os.stat_result | None:
+        """What there is under a name; None for nothing. Raises OSError, reported, when that can't be told."""
+        try:
+            return os.stat(joined(self._root, joined(folder, name)), follow_symlinks=self._follow)
+        except OSError as error:
+            if is_gone(error):
+                return None
+            self._cannot_look(folder, name, error)
+            raise
 
+    def concerns_others(self, folder: bytes, name: bytes) -> bool:
+        """Whether other files of the folder have to be looked at too since that file changed."""
+        if name in (IGNORE_FILE, SWAPPED):
+            return True
+        return is_parent(self._generator, name) and self.inheritance.learn(folder)
 
-def _read_ignore(path: bytes, most: int = 1 << 20) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read(most)
-    except OSError as error:
-        if is_gone(error) or error.errno == errno.EISDIR:
-            return None
-        raise
+    def unlock(self, folder: bytes) -> bool:
+        """Whether the permissions of a folder were what kept us out of it, or of one below."""
+        locked = [each for each in self._locked if is_below(each, (folder,))]
+        self._locked.difference_update(locked)
+        return bool(locked)
+
+    def _cannot_look(self, folder: bytes, name: bytes, error: OSError) -> None:
+        self._locked.add(folder)
+        detail = f"can't be looked at ({error.strerror}), so what was known of it stays"
+        self._report(Trouble(joined(folder, name), "unreadable", detail))
+
+    def _cannot_list(self, folder: bytes, error: OSError) -> None:
+        self._locked.add(folder)
+        if not folder:
+            raise Unavailable(
+                what=f"watch.{self._source.name}.directory",
+                detail=f"{self._source.directory} can't be listed ({error.strerror}): let the user "
+                "that sitemapd runs as read it",
+            )
+        detail = f"can't be listed ({error.strerror}), so what was known of it stays"
+        self._report(Trouble(folder, "unreadable", detail))

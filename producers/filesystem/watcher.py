@@ -1,17 +1,13 @@
-"""Keeps one content directory and a site's state alike, on a thread of its own.
+"""Keeps one content directory and a site's state alike.
 
-A session (`session`) watches one root. When that root is swapped, or events were lost, the next
-session begins: it watches, scans and reconciles from nothing. Whatever else fails is said once, and
-tried again with growing pauses. Nothing is lost by that, because what was not sent is not
-remembered either.
+A session (`session`) watches one root. When that root is swapped, or events were lost, the next session
+begins: it watches, scans and compares from nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
-import logging
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -21,20 +17,22 @@ from typing import Any, Final
 from producers.filesystem.cache import Cache
 from producers.filesystem.dirty import Dirty
 from producers.filesystem.scan import RootChanged
-from producers.filesystem.session import PAUSES, Session
+from producers.filesystem.session import Session
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.standing import Standing
+from producers.filesystem.state import WatchState
 from producers.filesystem.troubles import Troubles
+from producers.guard import Guard, digest_of
+from producers.runner import Runner
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 
-log = logging.getLogger(__name__)
-
 FACTS: Final = 2
 """Goes up when files are to be read anew because they are understood differently."""
+LONGEST_PAUSE: Final = 2.0
+"""Seconds before a directory that is not there is looked for again."""
 
 
-class Watcher:
+class Watcher(Runner[WatchState]):
     """Watches one source for one site, from `start` to `stop`."""
 
     def __init__(
@@ -44,115 +42,70 @@ class Watcher:
         *,
         state_dir: Path | None = None,
         accept_deletes: bool = False,
+        command: str = "sitemapd",
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`state_dir` keeps the cache (None: for this run only). `accept_deletes` lets the first
-        reconcile delete more than `max_delete`. `clock` gives seconds since 1970.
+        comparison delete more than `max_delete`. `command` begins a command line about the site. `clock`
+        gives seconds since 1970.
         """
         self.source = source
         self._publisher = publisher
         self._site = publisher.store.site
         self._state_dir = state_dir
-        self._standing = Standing(
-            labels={"site": self._site.name, "source": source.name},
+        addresses = source.url, source.index_files, source.strip_extension, source.trailing_slash
+        state = WatchState(
+            site=self._site.name,
+            source=source.name,
             dirty=Dirty(source.debounce, source.debounce_max, clock=monotonic),
             troubles=Troubles(source, publisher),
+            guard=Guard(
+                publisher.store,
+                source.name,
+                "watch",
+                share=source.max_delete,
+                addresses=digest_of(*addresses, self._site.rules.base),
+                command=command,
+            ),
             clock=clock,
             monotonic=monotonic,
             accept=accept_deletes,
         )
-        self._thread: threading.Thread | None = None
-
-    @property
-    def ready(self) -> threading.Event:
-        """Set once the first difference between disk and state has been sent."""
-        return self._standing.ready
-
-    def start(self) -> None:
-        """Begin to watch, on a thread of its own, which lives until `stop`. Once only."""
-        name = f"watch-{self._site.name}-{self.source.name}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def stop(self, timeout: float = 10.0) -> bool:
-        """End the thread; returns whether it ended within `timeout` seconds."""
-        self._standing.stopping.set()
-        self._standing.dirty.rouse()
-        if self._thread is None:
-            return True
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        state.update(held_deletes=0)
+        super().__init__(state, "watch", longest_pause=LONGEST_PAUSE, has_outbox=False)
 
     def rescan(self) -> None:
         """Look at the whole tree again and compare it with the site's state, as soon as may be."""
-        self._standing.rescan_asked = True
-        self._standing.dirty.rouse()
+        self.state.rescan_asked = True
+        self.state.rouse()
 
     def health(self) -> dict[str, Any]:
         """How it stands, for `sitemapd status`; docs/filesystem.md has the fields."""
-        status = dict(self._standing.status)
-        if self._thread is None or not self._thread.is_alive():
-            status["state"] = "stopped"
-        return {
-            "site": self._site.name,
-            "source": self.source.name,
+        more = {
             "directory": str(self.source.directory),
-            "ready": self.ready.is_set(),
-            "waiting": len(self._standing.dirty),
-            "last_trouble": self._standing.troubles.last or None,
-            **status,
+            "waiting": len(self.state.dirty),
+            "last_trouble": self.state.troubles.last or None,
         }
+        return {**more, **super().health()}
 
-    def _run(self) -> None:
-        standing, pause = self._standing, 0.0
-        standing.say(state="starting", problem=None, held_deletes=0)
-        while not standing.stopping.is_set():
-            state = "waiting"
-            try:
-                with closing(self._cache()) as cache:
-                    standing.cold = not cache.adopt(self._settings())
-                    pause = self._sessions(cache, pause)
-                continue
-            except Unavailable as error:
-                problem = str(error)
-            except sqlite3.OperationalError as error:
-                problem = f"{self._file()} can't be used ({error})"
-                if "locked" in str(error):
-                    problem += ": another sitemapd watches this source"
-            except sqlite3.DatabaseError as error:
-                problem = f"{self._file()} is damaged ({error}) and is made anew"
-                self._discard()
-            except Exception:
-                # A bug must not end the watching: the next session starts from what is on disk.
-                log.exception(
-                    "Watching %s failed.", self.source.directory, extra=self._standing.extra("source_failed")
-                )
-                problem, state = "it failed for a reason that the log tells", "failed"
-            pause = min(max(pause * 2, PAUSES[0]), PAUSES[1])
-            self._wait(problem, pause, state)
-
-    def _sessions(self, cache: Cache, pause: float) -> float:
-        standing = self._standing
-        while not standing.stopping.is_set():
-            try:
-                Session(self.source, self._publisher, cache, standing).run()
-            except RootChanged:
-                standing.reconcile_due = True
-            except Unavailable as error:  # the directory is not there
-                pause = min(max(pause * 2, PAUSES[0]), 2.0)
-                self._wait(str(error), pause)
-                continue
-            pause = 0.0
-        return pause
-
-    def _wait(self, problem: str, pause: float, state: str = "waiting") -> None:
-        standing = self._standing
-        if standing.status.get("problem") != problem:
-            log.error("%s. Trying again.", problem, extra=self._standing.extra("source_waits"))
-        standing.say(state=state, problem=problem)
-        standing.reconcile_due = True
-        standing.stopping.wait(pause)
+    def run_session(self) -> None:
+        """One cache, and one root after the other. Raises Unavailable."""
+        state, file = self.state, self._file()
+        try:
+            with closing(self._cache()) as cache:
+                state.cold = not cache.adopt(self._settings()) or cache.is_empty()
+                while not state.stopping.is_set():
+                    try:
+                        Session(self.source, self._publisher, cache, state).run()
+                    except RootChanged:
+                        state.compare_due = True
+        except sqlite3.OperationalError as error:
+            locked = ": another sitemapd watches this source" if "locked" in str(error) else ""
+            raise Unavailable(what=str(file), detail=f"can't be used ({error}){locked}") from error
+        except sqlite3.DatabaseError as error:
+            self._discard()
+            raise Unavailable(what=str(file), detail=f"is damaged ({error}) and is made anew") from error
 
     def _cache(self) -> Cache:
         file = self._file()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import suppress
@@ -21,7 +22,10 @@ from sitemap_store.errors import Refused
 from sitemap_store.model.events import Event
 from sitemap_store.model.site import Site
 from sitemap_store.model.wire import check, check_source
-from sitemap_store.redis.once import RENEW_S, Once
+from sitemap_store.redis.once import HOLD_MS, RENEW_S, Once
+
+GIVE_BACK_S: Final = 0.2
+"""The pause before a key is given back once more, while Redis does not take that."""
 
 
 class Sender(NamedTuple):
@@ -65,7 +69,7 @@ def check_batch(batch: Batch, site: Site, now: int, who: Sender) -> CheckedBatch
             if scope is not None:
                 check_scope(event, token)
         except Refused as error:
-            refused.append((line, error))
+            refused.append((line, error.kept()))
             continue
         if since is not None and event.at is None:
             event = event._replace(at=since)
@@ -186,15 +190,14 @@ async def post_events(request: Request, body: Body, token: Token, state: SiteSta
     holding = asyncio.ensure_future(_hold(state, once, taken.first))
     try:
         await writer.write_all(batches(pieces, split))
+        done = writer.result.answer()
+        kept = b"%d %s " % (done.status, print_.hexdigest().encode()) + zlib.compress(done.text)
+        await state.run(partial(once.done, kept))
     except Problem:
-        state.run_later(partial(once.release, taken.first))
+        state.later(_give_back(state, once, taken.first))
         raise
     finally:
         holding.cancel()
-    result = writer.result
-    done = result.answer()
-    kept = b"%d %s " % (done.status, print_.hexdigest().encode()) + zlib.compress(done.text)
-    await state.run(partial(once.done, kept))
     return done
 
 
@@ -204,6 +207,18 @@ async def _hold(state: SiteState, once: Once, first: int) -> None:
         await asyncio.sleep(RENEW_S)
         with suppress(Problem):  # Redis is away: the request itself says so
             await state.run(partial(once.renew, first))
+
+
+async def _give_back(state: SiteState, once: Once, first: int) -> None:
+    """Give a request's key back as soon as Redis takes that, unless the hold ends before."""
+    deadline = time.monotonic() + HOLD_MS / 1000 - RENEW_S
+    while time.monotonic() < deadline:
+        try:
+            await state.run(partial(once.release, first))
+        except Problem:  # Redis is still away
+            await asyncio.sleep(GIVE_BACK_S)
+        else:
+            return
 
 
 def speaks_for(token: Token, source: str | None) -> str | None:

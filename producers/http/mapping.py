@@ -170,7 +170,7 @@ def _event(rule: Rule, scope: _Scope, base: str) -> dict[str, Any] | Refused:
         if rule.loc is not None:
             event["loc"] = _at(base, _fill(rule.loc, scope, encode=True))
     except Refused as refused:
-        return refused
+        return refused.kept()
     for name, template in rule.others.items():
         if rule.op != "delete" or name == "at":
             try:

@@ -17,7 +17,7 @@ from producers.http.formats import NDJSON, Batch, splitter
 from producers.http.limits import Body, Caps
 from producers.http.problems import Answer, Problem, Result, answer
 from producers.http.state import SiteState
-from producers.sync import Desired, TooManyDeletes
+from producers.sync import DesiredList, TooManyDeletes
 from sitemap_store.errors import Refused
 from sitemap_store.model.events import Event
 from sitemap_store.model.site import Site
@@ -51,12 +51,12 @@ class Sources:
             detail = f"Another sync of the source {source} is under way."
             raise Problem(409, "busy", detail, headers={"Retry-After": "5"})
         self._busy.add(source)
-        desired: Desired | None = None
+        desired: DesiredList | None = None
         try:
             now = await state.look()
             # What others say from now on is newer than the list, and they needn't wait for the look.
             began = now - math.ceil((time.monotonic() - arrived) * 1000)
-            desired = await asyncio.to_thread(Desired)
+            desired = await asyncio.to_thread(DesiredList, source)
             site, result = state.sink.store.site, Result()
             async for batch in batches(body.pieces(caps.sync), split):
                 refused = await state.run(
@@ -67,28 +67,31 @@ class Sources:
                 if refused:
                     await state.reject([error for _, error in refused], source)
             await state.run(state.sink.store.now)  # comparing may take long: first see that Redis answers
-            apply = partial(desired.apply, state.sink, source, at=began, accept_deletes=accept)
+            apply = partial(desired.apply, state.sink, at=began, accept=accept)
             synced = await state.run(apply, patience=LONGEST_S)
         except TooManyDeletes as error:
             said = str(error).partition(":")[0]
-            detail = f"{said}: send it again with ?accept_deletes=true if they are meant."
+            detail = (
+                f"{said}: if they are meant, send it again with ?accept_deletes=true, or after "
+                f"`sitemapd accept-deletes {source}`."
+            )
             more = {"listed": error.listed, "deletes": error.deletes}
             raise Problem(409, "mass-delete", detail, more=more) from error
         finally:
             self._busy.discard(source)
             if desired is not None:
                 desired.close()
-        return answer({**synced._asdict(), "refused": result.body()["refused"]}, 202)
+        return answer({**synced.summary(), "refused": result.body()["refused"]}, 202)
 
 
-def _take(desired: Desired, batch: Batch, site: Site, source: str, now: int) -> list[tuple[int, Refused]]:
+def _take(desired: DesiredList, batch: Batch, site: Site, source: str, now: int) -> list[tuple[int, Refused]]:
     refusals: list[tuple[int, Refused]] = []
     events: list[Event] = []
     for line, item in zip(*batch.read(), strict=True):
         try:
             events.append(check(_wanted(item, source), site, now, source=source).event)
         except Refused as refused:
-            refusals.append((line, refused))
+            refusals.append((line, refused.kept()))
             desired.keep(refused.loc)
     desired.want(events)
     return refusals

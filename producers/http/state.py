@@ -18,14 +18,14 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from producers.http.problems import Problem, unavailable
 from producers.sink import EventSink
@@ -203,6 +203,8 @@ class SiteState:
         self._syncs = ThreadPoolExecutor(THREADS, "sync")
         """For what may take long: it must not keep short questions waiting."""
         self._looking: asyncio.Task[None] | None = None
+        self._later: set[asyncio.Task[None]] = set()
+        """The loop itself would forget them."""
         self._offset = 0.0
         self._unfolded = 0
         self._looked = float("-inf")
@@ -232,9 +234,11 @@ class SiteState:
         # Given up, what has not begun never will: no pile is left for the Redis that comes back.
         return await self._patiently(asyncio.wrap_future(begun), patience)
 
-    def run_later(self, work: Callable[[], object]) -> None:
-        """Do a piece of work with Redis that no request waits for."""
-        self._threads.submit(copy_context().run, work).add_done_callback(_ended)
+    def later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what no request waits for."""
+        task = asyncio.ensure_future(work)
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
 
     async def reject(self, refused: Sequence[Refused], source: str | None) -> None:
         """Count and keep refusals for `sitemapd rejected`."""
@@ -259,12 +263,6 @@ class SiteState:
         now, self._unfolded = await asyncio.wrap_future(self._threads.submit(ask))
         self._offset = now - time.time() * 1000
         self._looked = time.monotonic()
-
-
-def _ended(work: Future[object]) -> None:
-    error = None if work.cancelled() else work.exception()
-    if error is not None:
-        log.warning("%s", error, extra={"action": "http_late"})
 
 
 def _seen(task: asyncio.Task[Answer]) -> None:

@@ -197,7 +197,7 @@ class _Delivery:
             event, warnings = check(item, self._site, self._moment, source=self._source)
             check_scope(event, self._token)
         except Refused as refused:
-            self._refused.append((line, refused))
+            self._refused.append((line, refused.kept()))
             return None
         self._events.append(event)
         self._said += warnings

@@ -1,6 +1,8 @@
-"""Pushing from a Python app: `from producers.push import Publisher`."""
+"""Pushing from a Python app of sitemapd's own environment: `from producers.push import Publisher`.
+
+Apps elsewhere install the client alone (clients/python).
+"""
 
 from producers.push.publisher import Publisher
-from producers.push.transport import Rejected
 
-__all__ = ["Publisher", "Rejected"]
+__all__ = ["Publisher"]

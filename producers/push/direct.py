@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from typing import Final
 
-from producers.push.transport import NotNow, Rejected
+import sitemapd_client
+from producers.ndjson import decode_many
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 from sitemap_store.model.described import site_of
@@ -15,6 +15,7 @@ from sitemap_store.redis.connection import connect, translated
 from sitemap_store.redis.keys import prefix
 from sitemap_store.redis.store import Store
 from sitemap_store.redis.wake import Waker
+from sitemapd_client import Refusal
 
 LOOK_AGAIN_S: Final = 60.0
 """How long the site's settings are believed: the workers may have been given others."""
@@ -32,17 +33,21 @@ class Direct:
         self._sink: EventSink | None = None
         self._looked = 0.0
 
-    def send(self, events: Sequence[str], key: str) -> list[Rejected]:
-        """Deliver a batch. Raises NotNow."""
+    @property
+    def target(self) -> str:
+        """The site and the source."""
+        return f"{self._site} {self._source or ''}"
+
+    def send(self, lines: Sequence[str], key: str, timeout: float) -> list[Refusal]:
+        """Deliver a batch. Raises sitemapd_client.Unavailable."""
+        items = decode_many([line.encode() for line in lines])
         try:
-            outcome = self._opened().push(
-                [json.loads(event) for event in events], source=self._source, bulk=len(events) > BULK
-            )
+            outcome = self._opened().push(items, source=self._source, bulk=len(items) > BULK)
         except Unavailable as error:
-            raise NotNow(str(error)) from error
+            raise sitemapd_client.Unavailable(str(error)) from error
         return [
-            Rejected(loc=each.refused.loc, rule=each.refused.rule, detail=each.refused.detail)
-            for each in outcome.refused
+            Refusal(place + 1, refused.loc, refused.rule, refused.detail)
+            for place, refused in outcome.refused
         ]
 
     def close(self) -> None:
@@ -55,7 +60,9 @@ class Direct:
             with translated():
                 text = self._client.hget(f"{prefix(self._site, 0)}:state", "site")
             if text is None:
-                raise NotNow(f"Redis knows no site {self._site!r}: it does once sitemapd's workers have run")
+                raise sitemapd_client.Unavailable(
+                    f"Redis knows no site {self._site!r}: it does once sitemapd's workers have run"
+                )
             store = Store(self._client, site_of(self._site, text))
             self._sink = EventSink(store, Waker(self._queue))
             self._looked = time.monotonic()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from sitemap_store.model.events import read_log
 from sitemap_store.shards.snapshot import Snapshot, decode
 
 
@@ -125,6 +126,23 @@ class Member(NamedTuple):
     config: int
     old: tuple[str, ...]
     """Names that it had, and which go when no index names them any more."""
+
+
+class Restored(NamedTuple):
+    """A shard as a restore takes it into an empty partition."""
+
+    id: int
+    fields: Mapping[str, str]
+    """Of its hash: section, number, index, v, wanted, published, lm, file, bytes, etag, petag; and after."""
+    snapshot: Snapshot
+    log: Sequence[bytes] = ()
+
+    @property
+    def locs(self) -> list[str]:
+        """The URLs that have their seat in it: entries, tombstones, and those of its log."""
+        seen = dict.fromkeys((*self.snapshot.entries, *self.snapshot.tombstones))
+        seen.update((event.loc, None) for event, _ in read_log(self.log))
+        return list(seen)
 
 
 class Wake(NamedTuple):

@@ -211,6 +211,34 @@ KEYS: Final = (
         "sources of the last week",
     ),
     Key(
+        "guard",
+        "hash",
+        "source → JSON: what deletes of it the guard holds back (`sitemap_store.redis.held`), in partition 0",
+        "hold",
+        "sources that something is held back of",
+    ),
+    Key(
+        "guard:<source>",
+        "string",
+        "the digests of the URLs that are held back, 10 bytes each, one behind the other",
+        "hold",
+        "10 bytes a URL that is held",
+    ),
+    Key(
+        "guard_accepted",
+        "hash",
+        "source → id of what an operator has accepted of that",
+        "accept",
+        "sources that something is held back of",
+    ),
+    Key(
+        "guard_addresses",
+        "hash",
+        "source → digest of the settings that made its URLs when all of them were last listed",
+        "note_addresses",
+        "one a source",
+    ),
+    Key(
         "rejected", "stream", "the last refusals: loc, rule, detail, source", "reject", "about 1,000 entries"
     ),
     Key(

@@ -6,6 +6,7 @@ method a script, and nothing else.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ import redis
 
 from sitemap_store.model.described import describe
 from sitemap_store.model.entries import digest
+from sitemap_store.model.events import count_events
 from sitemap_store.model.site import Site, index_file
 from sitemap_store.redis.claims import (
     Claim,
@@ -22,6 +24,7 @@ from sitemap_store.redis.claims import (
     Member,
     Mergee,
     Published,
+    Restored,
     Wake,
 )
 from sitemap_store.redis.connection import translated
@@ -29,7 +32,7 @@ from sitemap_store.redis.keys import prefix
 from sitemap_store.redis.prepare import Packed
 from sitemap_store.redis.scripts import Scripts
 from sitemap_store.shards.render import etag_of
-from sitemap_store.shards.snapshot import Snapshot, encode
+from sitemap_store.shards.snapshot import EMPTY, Snapshot, encode
 
 LEASE_MS = 60_000
 """How long a worker that was not heard of keeps a shard. A dead child's leases are freed at once."""
@@ -350,6 +353,12 @@ class Partition:
             last = f"({ids[-1]}"
             yield ids
 
+    def count_shards(self) -> int:
+        """How many shards there are."""
+        with translated():
+            found: Any = self.client.zcard(f"{self.prefix}:shards")
+        return int(found)
+
     def index_members(self) -> list[str]:
         """The members of the index files that have or had a shard."""
         with translated():
@@ -442,44 +451,43 @@ class Partition:
         """
         return int(self._run("drain", token))
 
-    def restore(
-        self,
-        *,
-        token: str,
-        section: str,
-        number: int,
-        index: int,
-        file: str,
-        lastmod: int,
-        etag: str,
-        size: int,
-        snapshot: Snapshot,
-        complete: bool,
-    ) -> bool:
-        """Take a published shard into this partition with its name, place and seats.
+    def restore(self, shard: Restored, token: str) -> bool:
+        """Take a shard into this partition with its name, place and seats; one that is here is left alone.
 
-        The shards of a section come in the order of their numbers; one that is here already is left alone.
-        One that is not `complete` (an entry of the file was left out) is rendered again. False when the
-        state was not drained with this `token`, or another restore has begun since.
+        False when the state was not drained with this `token`, or another restore has begun since.
         """
+        snapshot, log, locs = shard.snapshot, shard.log, shard.locs
+        purge_at = min((grave.until for grave in snapshot.tombstones.values()), default=0)
+        fields = {
+            "rest": "0",
+            **shard.fields,
+            "urls": str(len(snapshot.entries)),
+            "dead": str(len(snapshot.tombstones)),
+            "sources": _sources(snapshot),
+        }
         answer = self._run(
             "restore",
-            section,
-            number,
-            index,
-            file,
-            lastmod,
-            etag,
-            encode(snapshot),
-            len(snapshot.entries),
-            size,
-            _sources(snapshot),
-            self.site.partitions,
-            0 if complete else 1,
             token,
-            *[digest(loc) for loc in snapshot.entries],
+            shard.id,
+            self.site.partitions,
+            json.dumps([part for pair in fields.items() for part in pair]),
+            encode(snapshot) if snapshot != EMPTY else "",
+            purge_at,
+            count_events(log),
+            b"".join(map(digest, locs)),
+            *log,
         )
         return int(answer) >= 0
+
+    def restored(self, known: Mapping[str, Mapping[Any, Any]], held: Sequence[bytes]) -> None:
+        """Take what a backup knows beside the shards: fields by key, and log elements to append later."""
+        with translated(), self.client.pipeline(transaction=True) as pipe:
+            for name, fields in known.items():
+                if fields:
+                    pipe.hset(f"{self.prefix}:{name}", mapping=dict(fields))
+            if held:
+                pipe.rpush(f"{self.prefix}:held", *held)
+            pipe.execute()
 
     def once(self, digest: str, *args: Any) -> tuple[bytes, Any]:
         """Take an idempotency key, or keep its answer (`sitemap_store.redis.once`)."""

@@ -249,12 +249,16 @@ class Store:
         counts = Counter((refusal.rule, source) for refusal, source in refused)
         self.partitions[0].count_refused(counts)
 
-    def rejected(self, limit: int = 100) -> list[dict[str, str]]:
-        """The last refusals, newest first: time (epoch ms), loc, rule, detail, source."""
+    def rejected(self, limit: int = 100, *, after: str = "") -> list[dict[str, str]]:
+        """The last refusals, newest first: id, time (epoch ms), loc, rule, detail, source.
+
+        Only those after the one with the id `after`, where that is given.
+        """
+        low = f"({after}" if after else "-"
         with translated():
-            rows: Any = self.client.xrevrange(f"{self.partitions[0].prefix}:rejected", count=limit)
+            rows: Any = self.client.xrevrange(f"{self.partitions[0].prefix}:rejected", min=low, count=limit)
         return [
-            {"time": name.decode().split("-")[0]}
+            {"id": name.decode(), "time": name.decode().split("-")[0]}
             | {field.decode(): value.decode() for field, value in fields.items()}
             for name, fields in rows
         ]

@@ -21,6 +21,8 @@ QUIET_MS = 24 * 3600 * 1000
 
 AT_ONCE = 500
 """The most shards that become one in one step, which Redis does without a break."""
+SEATS = 4
+"""How many times as many seats as URLs of a full shard a merged one may have: the rest are tombstones."""
 
 
 class Mergeable(NamedTuple):
@@ -50,18 +52,24 @@ def sparse_pair(
     fitting = [
         (one.size + other.size, one.id, other.id)
         for one, other in pairwise(old)
-        if _fit((one, other), shard_size // 2, limits.bytes_per_file // 2, limits.urls_per_file)
+        if _fit((one, other), shard_size // 2, limits.bytes_per_file // 2)
+        and one.seats + other.seats <= shard_size
     ]
     return min(fitting)[1:] if fitting else None
 
 
 def full_groups(shards: Iterable[Mergeable], shard_size: int, limits: Limits) -> list[list[Mergeable]]:
-    """Neighbours that become one shard each, as many as fit; those that stay as they are, left out."""
+    """Neighbours that become one shard each, as many as fit; those that stay as they are, left out.
+
+    Tombstones fill no file, and go within a day: what was deleted a moment ago does not keep shards apart.
+    """
     groups: list[list[Mergeable]] = []
     group: list[Mergeable] = []
     for each in sorted(shards):
-        fits = _fit((*group, each), shard_size, limits.bytes_per_file, limits.urls_per_file)
-        if group and not (fits and len(group) < AT_ONCE):
+        together = (*group, each)
+        fits = _fit(together, min(shard_size, limits.urls_per_file), limits.bytes_per_file)
+        seats = sum(one.seats for one in together)
+        if group and not (fits and seats <= SEATS * shard_size and len(group) < AT_ONCE):
             groups.append(group)
             group = []
         group.append(each)
@@ -69,10 +77,8 @@ def full_groups(shards: Iterable[Mergeable], shard_size: int, limits: Limits) ->
     return [group for group in groups if len(group) > 1]
 
 
-def _fit(shards: Sequence[Mergeable], seats: int, size: int, urls: int) -> bool:
-    return (
-        sum(each.seats for each in shards) <= min(seats, urls) and sum(each.size for each in shards) <= size
-    )
+def _fit(shards: Sequence[Mergeable], urls: int, size: int) -> bool:
+    return sum(each.urls for each in shards) <= urls and sum(each.size for each in shards) <= size
 
 
 def union(snapshots: Iterable[Snapshot]) -> Snapshot:

@@ -65,6 +65,7 @@ def _look(parts: Parts, web_user: str | None) -> Iterator[Finding]:
             yield _try(f"state of {name}", partial(_state, parts, name))
             yield _workers(parts, name)
             yield from _aside(parts, name)
+            yield from _held(parts, name)
 
 
 def _access(parts: Parts) -> Finding:
@@ -148,6 +149,14 @@ def _aside(parts: Parts, name: str) -> Iterator[Finding]:
             "`sitemapd rebuild`"
         )
         yield Finding(f"{file} of {name}", False, f"can't be rendered ({reason}); {way}")
+
+
+def _held(parts: Parts, name: str) -> Iterator[Finding]:
+    """Deletes that the guard holds back, and the command that lets them pass."""
+    from sitemapd.held import held_report
+
+    for source, held in held_report(parts, name).items():
+        yield Finding(f"deletes of {source} of {name}", False, held["sentence"])
 
 
 def _packages() -> Finding:

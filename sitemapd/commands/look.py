@@ -47,10 +47,14 @@ def await_published(context: Context, timeout: float) -> None:
 @click.pass_obj
 def status(context: Context, as_json: bool) -> None:
     """Say how each site and section stands."""
+    from sitemapd.held import held_report
     from sitemapd.status import report
 
     names = [context.site_name] if context.site else list(context.parts.sites)
-    sites = {name: report(context.parts.store(name)) for name in names}
+    sites = {
+        name: {**report(context.parts.store(name)), "held": held_report(context.parts, name)}
+        for name in names
+    }
     if any(context.parts.settings.sites[name].database for name in names):
         from sitemapd.lag import ask_databases
 
@@ -65,6 +69,8 @@ def status(context: Context, as_json: bool) -> None:
             f"{site['refused']:,} refused, {site['workers']} workers, "
             f"{site['redis_bytes_per_url'] or '-'} Redis bytes per URL"
         )
+        for held in site["held"].values():
+            click.echo(f"  HELD BACK {held['sentence']}")
         for file, reason in site["aside"].items():
             click.echo(f"  {file} can't be rendered and is put aside; see `sitemapd doctor`: {reason}")
         differed = ", ".join(f"{count:,} {kind}" for kind, count in site["differed"].items() if count)
@@ -122,6 +128,7 @@ def rejected(context: Context, limit: int, as_json: bool) -> None:
     """List the last refused events and why, newest first."""
     rows = context.parts.store(context.site_name).rejected(limit)
     for row in rows:
+        del row["id"]
         moment = datetime.fromtimestamp(int(row["time"]) / 1000, UTC)
         row["time"] = moment.isoformat(timespec="seconds").replace("+00:00", "Z")
     if as_json:

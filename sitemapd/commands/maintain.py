@@ -1,21 +1,13 @@
-"""Commands that compare the output with the state and put things right: `check`, `rebuild`, `restore`."""
+"""Commands that compare the output with the state and put things right: `check`, `rebuild`."""
 
 from __future__ import annotations
 
 import json
-import secrets
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
-from sitemap_store.errors import SitemapdError
 from sitemapd.cli import Context
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sitemapd.build import Parts
 
 
 @click.command()
@@ -64,59 +56,3 @@ def rebuild(context: Context) -> None:
         present = set(context.parts.folder(name).published())
         shards = sum(partition.want_all(present) for partition in context.parts.store(name).partitions)
         click.echo(f"{name}: {shards} shards are compared with the output; `sitemapd wait` waits")
-
-
-@click.command()
-@click.option("--discard", is_flag=True, help="Let the published tree go and begin with what Redis holds.")
-@click.pass_obj
-def restore(context: Context, discard: bool) -> None:
-    """Take the published tree back into an empty Redis, with every URL in the shard it was in.
-
-    Events that were pushed meanwhile are kept and applied after it. Workers that run go on by themselves.
-    """
-    from sitemapd.embedded import redis_running
-    from sitemapd.turn import turn
-
-    name = context.site_name
-
-    def say() -> None:
-        click.echo(f"sitemapd: another process restores site {name}; waiting for it", err=True)
-
-    with redis_running(context.parts), turn(context.parts.store(name), say) as alive:
-        _restore(context.parts, name, discard, alive)
-
-
-def _restore(parts: Parts, name: str, discard: bool, alive: Callable[[], None]) -> None:
-    from sitemapd.begin import adopt
-    from sitemapd.restore import discard_tree, restore_tree
-
-    store, folder = parts.store(name), parts.folder(name)
-    remembered = {partition.state_id() for partition in store.partitions} - {None}
-    if remembered and folder.marker() in remembered and not discard:
-        click.echo(f"sitemapd: Redis remembers site {name}; there is nothing to restore", err=True)
-        sys.exit(1)
-    if remembered and not discard:
-        raise SitemapdError(
-            f"Redis holds another state of site {name} than the one that published {folder.path}: "
-            "point redis_url at the right Redis, or give --discard to let the old tree go"
-        )
-    if discard:
-        files = discard_tree(folder)
-        for partition in store.partitions:
-            partition.want_all(present=())
-        adopt(parts, name, secrets.token_hex(8))
-        parts.waker.wake(name, store.replay_held(alive))
-        click.echo(f"Removed {files} old files; what Redis holds is published in their place.")
-        return
-    restored = restore_tree(store, folder, alive=alive)
-    state_id = secrets.token_hex(8)
-    alive()
-    # The marker first: cut short here, the state still has no id, and the restore is simply run again.
-    folder.mark(name, state_id)
-    adopt(parts, name, state_id)
-    wakes = store.replay_held(alive)
-    parts.waker.wake(name, wakes)
-    click.echo(
-        f"Restored {restored.urls} URLs in {restored.shards} shards from {folder.path}."
-        + (f" {restored.skipped} entries broke a rule and were left out." if restored.skipped else "")
-    )

@@ -1,4 +1,4 @@
-"""`sitemapd init`."""
+"""Commands of the first minutes: `init`, `completion`."""
 
 from __future__ import annotations
 
@@ -55,3 +55,16 @@ def _quoted(text: str) -> str:
     """A TOML basic string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what makes a shell complete commands and options; its start-up file evaluates it."""
+    from click.shell_completion import get_completion_class
+
+    from sitemapd.cli import cli
+
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(cli, {}, "sitemapd", "_SITEMAPD_COMPLETE").source())

@@ -17,12 +17,13 @@ from sitemapd.memory import ease_collector
 
 if TYPE_CHECKING:
     from producers.database.source import DatabaseSource
-    from producers.sync import Desired
+    from producers.sync import DesiredList
     from sitemap_store.model.site import Site
 
 POLL_S: Final = 0.1
 SHOWN: Final = 100
 """How many refusals are printed one by one; `sitemapd rejected` has more."""
+_TOTALS: Final = "{added} added, {updated} updated, {deleted} deleted, {unchanged} unchanged"
 
 
 @click.command()
@@ -94,7 +95,7 @@ def _sync_table(context: Context, name: str, source: DatabaseSource, *, accept: 
     elif "asked" in result:
         click.echo(f"The relay that runs has compared {source.name}; {result['held']} deletes are held back.")
     else:
-        click.echo("{sent} added or updated, {deleted} deleted, {held} deletes held back".format(**result))
+        click.echo(f"{_TOTALS.format(**result)}, {result['held']} deletes held back")
     if result["held"]:
         click.echo("sitemapd: so many deletes need --accept-deletes", err=True)
         sys.exit(1)
@@ -119,7 +120,7 @@ def _ask_leader(context: Context, source: DatabaseSource, name: str, *, accept: 
 
 def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, as_json: bool) -> None:
     from producers.ndjson import read_lines
-    from producers.sync import Desired, TooManyDeletes
+    from producers.sync import DesiredList, TooManyDeletes
     from sitemap_store.model.wire import check_source
 
     try:
@@ -137,7 +138,7 @@ def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, a
         )
     sink, site = parts.publisher(name), parts.sites[name]
     began, refusals = sink.store.now(), 0
-    with Desired() as desired:
+    with DesiredList(source) as desired:
         for batch in read_lines(file):
             refusals_here = _take(desired, batch.items, site, source, began)
             for place, each in refusals_here:
@@ -148,24 +149,23 @@ def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, a
             if refusals_here:
                 sink.store.reject([(each, source) for _, each in refusals_here])
         try:
-            result = desired.apply(sink, source, at=began, accept_deletes=accept)
+            result = desired.apply(sink, at=began, accept=accept, command=parts.command_for(name))
         except TooManyDeletes as error:
             detail = str(error).partition(":")[0]
-            raise SitemapdError(f"{detail}: give --accept-deletes if they are meant") from error
+            raise SitemapdError(f"{detail}: if they are meant, give --accept-deletes") from error
     if as_json:
-        click.echo(json.dumps({**result._asdict(), "refused": refusals}))
+        click.echo(json.dumps({**result.summary(), "refused": refusals}))
     else:
-        click.echo(
-            f"{result.added} added, {result.updated} updated, {result.deleted} deleted, "
-            f"{result.unchanged} unchanged, {refusals} refused"
-        )
+        click.echo(f"{_TOTALS.format(**result.summary())}, {refusals} refused")
         if result.held:
             click.echo(f"{result.held} deletes are held back: lines could not be read", err=True)
     if refusals:
         sys.exit(1)
 
 
-def _take(desired: Desired, items: list[Any], site: Site, source: str, now: int) -> list[tuple[int, Refused]]:
+def _take(
+    desired: DesiredList, items: list[Any], site: Site, source: str, now: int
+) -> list[tuple[int, Refused]]:
     """Take lines in; what is refused keeps what is listed of its URL."""
     from sitemap_store.model.wire import check
 
@@ -179,7 +179,7 @@ def _take(desired: Desired, items: list[Any], site: Site, source: str, now: int)
                 raise Refused(loc=event.loc, rule="op", detail=detail)
             events.append(event if event.source == source else event._replace(source=source))
         except Refused as refused:
-            refusals.append((place, refused))
+            refusals.append((place, refused.kept()))
             desired.keep(refused.loc)
     desired.want(events)
     return refusals

@@ -123,9 +123,14 @@ class Service:
 class Place:
     """One test's folder, the commands that ran in it, and the services that still do."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, *, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
+    ) -> None:
         self.folder = folder
         self.output = folder / "public"
+        self._more = env or {}
+        self.prefix = prefix
+        """A command that each of the commands is run by."""
         self.secret = ""
         """Must be in no output of any command."""
         self._said: list[str] = []
@@ -146,7 +151,12 @@ class Place:
     ) -> Result:
         """Run a command to its end."""
         done = subprocess.run(
-            _line(arguments), cwd=self.folder, env=_env(env), input=stdin, capture_output=True, timeout=within
+            self._line(arguments),
+            cwd=self.folder,
+            env=self._env(env),
+            input=stdin,
+            capture_output=True,
+            timeout=within,
         )
         result = Result(code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode())
         self._said.append(result.out + result.err)
@@ -157,7 +167,7 @@ class Place:
         """A command's standard input and error while it runs, and the code with which it must exit then."""
         ends = subprocess.PIPE
         with subprocess.Popen(
-            _line(arguments), cwd=self.folder, env=_env(None), stdin=ends, stderr=ends
+            self._line(arguments), cwd=self.folder, env=self._env(None), stdin=ends, stderr=ends
         ) as process:
             assert process.stdin is not None
             assert process.stderr is not None
@@ -173,7 +183,7 @@ class Place:
 
     def service(self, *arguments: str, env: Mapping[str, str] | None = None) -> Service:
         """Start a command that runs until it is stopped; the test's end ends it if the test doesn't."""
-        service = Service(_line(arguments), self.folder, _env(env), len(self._services))
+        service = Service(self._line(arguments), self.folder, self._env(env), len(self._services))
         self._services.append(service)
         return service
 
@@ -188,6 +198,15 @@ class Place:
         result = self.command(*site, "push", "-", stdin=ndjson(events))
         assert result.code == code, result
         return result
+
+    def _line(self, arguments: Sequence[str]) -> list[str]:
+        return [*self.prefix, sys.executable, "-m", "sitemapd", *arguments]
+
+    def _env(self, more: Mapping[str, str] | None) -> dict[str, str]:
+        """This process' environment without any setting of sitemapd."""
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("SITEMAPD_")}
+        own = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        return {**plain, **own, **self._more, **(more or {})}
 
     def wait(self) -> None:
         """Return when all that was pushed is published."""
@@ -238,13 +257,3 @@ def settings(redis_url: str, **site: object) -> str:
     rows = {"base_url": BASE, "output": "public", **site}
     lines = [f"{name} = {json.dumps(value)}" for name, value in rows.items()]
     return "\n".join([f"redis_url = {json.dumps(redis_url)}", "[sites.main]", *lines, ""])
-
-
-def _line(arguments: Sequence[str]) -> list[str]:
-    return [sys.executable, "-m", "sitemapd", *arguments]
-
-
-def _env(more: Mapping[str, str] | None) -> dict[str, str]:
-    """This process' environment without any setting of sitemapd."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("SITEMAPD_")}
-    return {**plain, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(more or {})}

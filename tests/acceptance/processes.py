@@ -39,3 +39,10 @@ def kill_all(folder: Path) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     until(lambda: not running(folder), what=f"nothing runs below {folder}")
+
+
+def arm(faults: Path, point: str, action: str) -> None:
+    """Have the first worker to reach a point of a rewrite killed (`kill`) or stopped (`stop`) there."""
+    half = faults.with_name(f"{faults.name}.{point}")
+    half.write_text(action)
+    half.replace(faults / point)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.acceptance.place import BASE, Place, add, delete, ndjson, settings, update
 from tests.acceptance.until import until
-from tests.published import listed, picture, published
+from tests.published import listed, picture, published, urls_of
 from tests.redis_server import RedisServer
 
 SECTIONS = '[sites.main.sections.blog]\nmatch = "/blog/**"\nchangefreq = "weekly"\npriority = 0.8\n'
@@ -374,3 +375,44 @@ def test_what_the_site_no_longer_covers_is_let_go(place: Place, redis_url: str) 
     assert place.ok("sync", "--leave-scope", "--json").json == {"deleted": 0}
     assert place.command("sync").code == 2
     assert worker.stop() == 0
+
+
+def test_compact_merges_sparse_shards_beside_running_workers(plain: Place) -> None:
+    """It says first what crawlers will fetch again; a reader of the index finds every URL all the while."""
+    worker = plain.worker()
+    pages = [f"{BASE}p{n:03}" for n in range(100)]
+    plain.ok("push", "add", *pages, "--lastmod", "2026-03-21")
+    plain.wait()
+    plain.ok("push", "delete", *(page for n, page in enumerate(pages) if n % 5))
+    plain.wait()
+    live = {page for n, page in enumerate(pages) if n % 5 == 0}
+    before = picture(plain.output)
+    files = len(listed(plain.output))
+
+    said = plain.ok("compact", "--dry-run").out
+    row = plain.ok("compact", "pages", "--dry-run", "--json").json["sites"]["main"]["pages"]
+    assert f"{row['shards']} shards become {row['files']}; crawlers fetch {row['files']} files" in said
+    assert 0 < row["files"] < row["shards"] <= files
+    assert picture(plain.output) == before
+
+    plain.ok("compact")
+    seen: list[set[str]] = []
+
+    def merged() -> bool:
+        index = listed(plain.output)
+        with suppress(FileNotFoundError):  # it went after the index that still named it was read
+            seen.append({url.loc for name in index for url in urls_of(plain.output / name)})
+        return len(index) < files
+
+    until(merged, what="the merged files are published")
+    plain.wait()
+    assert seen
+    assert all(live <= each for each in seen)
+    assert set(published(plain.output)) == live
+    assert len(listed(plain.output)) == files - row["shards"] + row["files"]
+    assert plain.ok("compact").out == "There is nothing to merge.\n"
+    plain.ok("push", "update", pages[0], "--lastmod", "2026-04-01")
+    plain.wait()
+    assert published(plain.output)[pages[0]][0] == "2026-04-01"
+    assert "no section 'pagse'" in plain.command("compact", "pagse").refusal()
+    worker.stop()

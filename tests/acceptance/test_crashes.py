@@ -7,16 +7,18 @@ import os
 import random
 import signal
 import threading
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import pytest
 import redis
 
 from sitemapd.faults import VARIABLE
 from tests.acceptance.place import BASE, Place, Service, add, delete, ndjson, settings, update
-from tests.acceptance.processes import running, state
+from tests.acceptance.processes import arm, running, state
 from tests.acceptance.until import PATIENCE, holds, until
-from tests.published import picture, published, valid_now
+from tests.published import listed, picture, published, shard_files, urls_of, valid_now
 from tests.redis_server import RedisServer
 
 POINTS = [
@@ -31,22 +33,24 @@ class Shop:
     def __init__(self, place: Place, server: RedisServer) -> None:
         self.place = place
         self.server = server
-        self.flag = place.folder / "fault"
-        self.flag.write_text("not armed")
+        self.faults = place.folder / "faults"
+        self.faults.mkdir()
+        self._fault = ("claimed", "kill")
         self.expected: dict[str, str | None] = {}
         place.configure(settings(server.url, shard_size=5, min_interval=0.2))
 
     def start(self, point: str = "claimed", action: str = "kill", *, processes: int = 2) -> Service:
         """Start workers that will meet the fault once it is armed."""
-        return self.place.worker(env={VARIABLE: f"{point}:{action}:{self.flag}"}, processes=processes)
+        self._fault = (point, action)
+        return self.place.worker(env={VARIABLE: str(self.faults)}, processes=processes)
 
     def arm(self) -> None:
         """From now on the first worker to reach the point meets the fault."""
-        self.flag.unlink()
+        arm(self.faults, *self._fault)
 
     def struck(self) -> None:
         """Wait for the fault."""
-        until(self.flag.exists, what="a worker reaches the point")
+        until(lambda: not list(self.faults.iterdir()), what="a worker reaches the point")
 
     def push(self, *events: dict[str, object]) -> None:
         """Push events, and note in the dict what they make of it."""
@@ -121,6 +125,44 @@ def test_killed_worker_loses_nothing(shop: Shop, point: str, processes: int) -> 
     worker.says("[worker_started", times=processes + 1)
     assert worker.stop() == 0
     assert not running(shop.place.folder)
+
+
+@pytest.mark.parametrize("point", ["merge_claimed", "merge_committed"])
+def test_killed_worker_loses_nothing_of_a_merge(shop: Shop, point: str) -> None:
+    """kill -9 while sparse shards become one: no URL is listed nowhere meanwhile, and the merge ends well."""
+    worker = shop.start()
+    shop.push(*stock())
+    shop.settled()
+    assert worker.stop() == 0
+    shop.place.configure(settings(shop.server.url, shard_size=20, compact_below=1, min_interval=0.2))
+    with shop.server.client() as client:
+        for shard in (1, 2, 3):
+            client.hset(f"sm:{{main.0}}:s:{shard}", mapping={"rest": 1, "lm": 1})  # days ago
+
+    shop.arm()
+    worker = shop.start(point)
+    shop.struck()
+    assert set(shop.expected) <= crawled(shop.place.output)
+    with shop.server.client() as client:
+        client.hdel("sm:{main.0}:sec:pages", "merge")  # no wait of ten minutes for the keeper's next try
+    until(lambda: merged(shop), what="two of the four files become one")
+    shop.settled()
+    worker.says("by signal SIGKILL")
+    assert worker.stop() == 0
+
+
+def crawled(folder: Path) -> set[str]:
+    """What a crawler finds from the index on, however often; when a file has just gone, it asks again."""
+    while True:
+        with suppress(FileNotFoundError):
+            return {url.loc for name in listed(folder) for url in urls_of(folder / name)}
+
+
+def merged(shop: Shop) -> bool:
+    """Whether three files are left; meanwhile each URL must be listed."""
+    names = listed(shop.place.output)
+    assert set(shop.expected) <= crawled(shop.place.output)
+    return len(names) == len(shard_files(shop.place.output)) == 3
 
 
 def test_killed_supervisor_takes_its_workers_along(shop: Shop) -> None:

@@ -91,7 +91,7 @@ def test_triggers_relay_and_sync(place: Place, redis_url: str) -> None:
     assert place.ok("sync", "--source", "catalogue", "--json").json == {"asked": True, "held": 0}
     assert relay.stop() == 0
     done = place.ok("sync", "--source", "catalogue", "--json").json
-    assert (done["wanted"], done["sent"], done["deleted"]) == (3, 0, 0)
+    assert (done["wanted"], done["added"], done["updated"], done["deleted"]) == (3, 0, 0, 0)
     place.ok("triggers", "uninstall", "catalogue")
     assert place.command("triggers", "status", "catalogue").code == 1
 

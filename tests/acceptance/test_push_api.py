@@ -16,9 +16,9 @@ from rq.serializers import JSONSerializer
 
 from producers.http.auth import hash_of, new_token
 from producers.push import Publisher
-from sitemap_store.errors import Unavailable
 from sitemap_store.model.wire import PUSH_EVENTS, QUEUE
 from sitemap_store.redis.connection import connect
+from sitemapd_client import Unavailable
 from tests.acceptance.place import BASE, Place, Service, add, settings
 from tests.acceptance.until import until
 from tests.published import published as published_in

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -70,6 +70,7 @@ class World:
         self.publisher = Recorder(Store(self.client, self.site), Waker(self.client))
         self.publisher.store.partitions[0].adopt("first")
         self.watchers: list[Watcher] = []
+        self.generator = ""
 
     def source(self, **options: Any) -> FilesystemSource:
         """A source on the content folder."""
@@ -80,6 +81,7 @@ class World:
     def watch(self, *, accept_deletes: bool = False, ready: bool = True, **options: Any) -> Watcher:
         """Start a watcher, and wait until it is ready."""
         clock = options.pop("clock", time.time)
+        self.generator = options.get("generator", "")
         watcher = Watcher(
             self.source(**options),
             self.publisher,
@@ -123,12 +125,13 @@ class World:
     def settle(self, root: Path | None = None) -> None:
         """Wait until the state holds what a plain look at the folder says, and nothing waits."""
 
-        def settled() -> bool:
-            return self.urls() == plain_look(root or self.content) and not any(
-                watcher.health()["waiting"] for watcher in self.watchers
-            )
+        def truth() -> set[str]:
+            return plain_look(root or self.content, self.generator)
 
-        until(settled, lambda: self.difference(plain_look(root or self.content)))
+        def settled() -> bool:
+            return self.urls() == truth() and not any(each.health()["waiting"] for each in self.watchers)
+
+        until(settled, lambda: self.difference(truth()))
 
     def difference(self, wanted: set[str]) -> str:
         """What is missing and what is too much."""
@@ -157,29 +160,50 @@ class World:
         assert [event.loc for event in new] == [BASE + marker], new
 
 
-def plain_look(root: Path) -> set[str]:
+def plain_look(root: Path, generator: str = "") -> set[str]:
     """The URLs of a folder of Markdown and HTML files, as a few lines see it: the oracle."""
-    found = set()
+    return set(plain_pages(root, generator).values())
+
+
+def plain_pages(root: Path, generator: str = "") -> dict[bytes, str]:
+    """The listed files of a folder and their URLs.
+
+    A file's second line may be `draft: ` or `cascade: {draft: }`, with true or false.
+    """
     top = os.path.realpath(os.fsencode(root))
+    texts: dict[bytes, bytes] = {}
     for folder, folders, files in os.walk(top):
         folders[:] = [name for name in folders if not name.startswith(b".")]
         for name in files:
             path = os.path.join(folder, name)
             if name.startswith(b".") or name.endswith((b"~", b".tmp")) or os.path.islink(path):
                 continue
-            if not name.endswith((b".html", b".md")):
-                continue
-            try:
-                with open(path, "rb") as file:
-                    text = file.read()
-            except FileNotFoundError:
-                continue
-            if b"draft: true" in text:
-                continue
-            address = os.path.relpath(path, top)
-            if name in (b"index.html", b"index.md"):
-                address = address[: -len(name)]
-            elif name.endswith(b".md"):
-                address = address[:-3]
-            found.add(quote(address, safe="/!$&'()*+,;=:@~"))
-    return found
+            if name.endswith((b".html", b".md")):
+                with suppress(FileNotFoundError), open(path, "rb") as file:
+                    texts[os.path.relpath(path, top)] = file.read()
+    return {path: _address(path) for path in texts if not _is_hidden(path, texts, generator)}
+
+
+def _address(path: bytes) -> str:
+    folder, name = os.path.split(path)
+    if name in (b"index.html", b"index.md", b"_index.md"):
+        path = os.path.join(folder, b"")
+    return quote(path.removesuffix(b".md"), safe="/!$&'()*+,;=:@~")
+
+
+def _is_hidden(path: bytes, texts: dict[bytes, bytes], generator: str) -> bool:
+    above, name = os.path.split(path)
+    own, inherited = texts[path], b""
+    here = above
+    while generator == "hugo":
+        is_bundle = os.path.join(here, b"index.md") in texts
+        is_bundle |= texts.get(os.path.join(here, b"index.html"), b"").startswith(b"---")
+        if here and is_bundle and (here != above or name not in (b"index.md", b"index.html", b"_index.md")):
+            return True
+        branch = texts.get(os.path.join(here, b"_index.md"), b"")
+        if b"\ncascade: " in branch:
+            inherited = inherited or branch
+        if not here:
+            break
+        here = os.path.dirname(here)
+    return b"\ndraft: true" in own or (b"\ndraft: " not in own and b"{draft: true}" in inherited)

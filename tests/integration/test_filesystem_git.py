@@ -199,7 +199,9 @@ def test_files_whose_date_changed_are_named(repository: Repository) -> None:
     """Those that are known are looked at again: a date that moved, and one that is not there any more."""
     repository.commit("a", "b", "c")
     names = (b"a", b"b", b"c", b"untracked")
-    repository.cache.put(row_of((b"", name, *[0] * 4, b"", *[""] * 4, 0, "", "", 0, 0, 0)) for name in names)
+    repository.cache.put(
+        row_of((b"", name, *[0] * 4, b"", *[""] * 4, 0, "", "", 0, 0, 0, 0)) for name in names
+    )
     assert sorted(repository.commits().refresh()) == [(b"", b"a"), (b"", b"b"), (b"", b"c")]
     repository.commit("a")
     assert repository.commits().refresh() == [(b"", b"a")]

@@ -60,7 +60,7 @@ def test_an_empty_folder_deletes_nothing(
     watcher = world.watch(polling=polling)
     assert world.urls() == urls
     assert watcher.health()["held_deletes"] == 150
-    assert "--accept-deletes" in caplog.text
+    assert "`sitemapd accept-deletes pages`" in caplog.text
     world.write("new.html")
     world.until_urls(*urls, "new.html")
     shutil.rmtree(world.content)
@@ -153,10 +153,17 @@ def test_accepted_deletes_are_sent(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("pages", "gone", "share", "held"),
-    [(100, 100, 0.2, 0), (600, 101, 0.2, 0), (500, 101, 0.2, 101), (150, 150, 1.0, 0), (150, 120, 0.0, 120)],
+    [
+        (101, 100, 0.2, 0),
+        (100, 100, 0.2, 100),
+        (600, 101, 0.2, 0),
+        (500, 101, 0.2, 101),
+        (150, 150, 1.0, 0),
+        (150, 120, 0.0, 120),
+    ],
 )
 def test_the_guard_counts_as_documented(world: World, pages: int, gone: int, share: float, held: int) -> None:
-    """Over 100, and over the share of the URLs that were listed."""
+    """Over 100 and over the share of the URLs that were listed, or all of them."""
     filled(world, pages)
     world.watch(max_delete=share).stop()
     for number in range(gone):

@@ -22,9 +22,12 @@ from tests.integration.filesystem_world import BASE, World, plain_look
 from tests.published import published
 from tests.redis_server import RedisServer
 
-NAMES: Final = ["a.html", "b.html", "index.html", "a.md", "index.md", "c d.md", "x.txt", "é.html"]
+NAMES: Final = [
+    "a.html", "b.html", "index.html", "a.md", "index.md", "_index.md", "c d.md", "x.txt", "é.html",
+]  # fmt: skip
 FOLDERS: Final = ["", "a", "b", "a/c", "a.html", "b/c/d"]
 TEXTS: Final = ["text", "other text", "---\ndraft: true\n---\n", "---\ndraft: false\n---\n"]
+CASCADES: Final = ["---\ncascade: {draft: true}\n---\n", "---\ncascade: {draft: false}\n---\n"]
 
 CONFIGURATION: Final = f"""
 data_dir = "data"
@@ -67,10 +70,10 @@ class Watched(Protocol):
 class InThisProcess:
     """A watcher in this process; what counts is the state in Redis."""
 
-    def __init__(self, home: Path, server: RedisServer, polling: str) -> None:
+    def __init__(self, home: Path, server: RedisServer, polling: str, generator: str) -> None:
         self.home, self.content = home, home / "content"
         self._server = server
-        self._options: dict[str, Any] = {"polling": polling, "max_delete": 1.0}
+        self._options: dict[str, Any] = {"polling": polling, "generator": generator, "max_delete": 1.0}
 
     def begin(self) -> None:
         self._server.flush()
@@ -163,6 +166,10 @@ class Tree(RuleBasedStateMachine):
     def write(self, path: str, text: str) -> None:
         with contextlib.suppress(OSError):
             self.path(path).write_text(text)
+
+    @rule(folder=folders | st.just(""), text=st.sampled_from(CASCADES), atomically=st.booleans())
+    def write_cascade(self, folder: str, text: str, atomically: bool) -> None:
+        (self.save_atomically if atomically else self.write)(f"{folder}/_index.md".lstrip("/"), text)
 
     @rule(path=files, text=st.sampled_from(TEXTS))
     def save_atomically(self, path: str, text: str) -> None:
@@ -261,10 +268,13 @@ def check(watched: Watched, *, count: int, steps: int) -> None:
     )
 
 
+@pytest.mark.parametrize("generator", ["", "hugo"])
 @pytest.mark.parametrize("polling", ["never", "always"])
-def test_the_state_follows_the_tree(tmp_path: Path, any_redis: RedisServer, polling: str) -> None:
-    """Random writes, saves, renames, moves in and out, links, deploys, bursts and restarts."""
-    check(InThisProcess(tmp_path / "home", any_redis, polling), count=15, steps=25)
+def test_the_state_follows_the_tree(
+    tmp_path: Path, any_redis: RedisServer, polling: str, generator: str
+) -> None:
+    """Random writes, saves, renames, moves in and out, cascades, links, deploys, bursts and restarts."""
+    check(InThisProcess(tmp_path / "home", any_redis, polling, generator), count=15, steps=25)
 
 
 def test_the_published_sitemaps_follow_the_tree(tmp_path: Path) -> None:

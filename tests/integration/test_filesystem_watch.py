@@ -6,13 +6,12 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from producers.filesystem import scan
 from producers.filesystem.cache import Cache, Row
-from producers.filesystem.examine import Examiner
+from producers.filesystem.examine import Examiner, Look
 from sitemap_store.model.dates import instant_ms
 from sitemap_store.model.events import Event
 from tests import needs
@@ -61,10 +60,11 @@ def test_changes_are_seen_as_they_happen(world: World, polling: str) -> None:
     world.settle()
     world.write("deep/b2.html", "no draft")
     world.settle()
-    (world.content / "note.txt").write_text("so that the folder is not empty")
+    world.write("stays.html")  # so that the source is not empty
+    world.settle()
     shutil.rmtree(world.content / "deep")
     world.settle()
-    assert world.urls() == set()
+    assert world.urls() == {"stays.html"}
 
 
 def test_a_change_is_in_the_state_well_within_a_second(world: World) -> None:
@@ -281,6 +281,23 @@ def test_a_root_that_is_made_anew_is_watched_anew(world: World) -> None:
     world.settle()
 
 
+@pytest.mark.parametrize("meanwhile", ["file", "link to nowhere", "link to a file"])
+def test_what_is_no_folder_in_the_place_of_the_root_deletes_nothing(world: World, meanwhile: str) -> None:
+    """It is waited for, as while there is nothing; the folder that comes then is compared."""
+    world.write("a.html")
+    watcher = world.watch()
+    world.content.rename(world.folder / "away")
+    if meanwhile == "file":
+        world.content.write_text("no folder")
+    else:
+        world.content.symlink_to("nothing" if meanwhile == "link to nowhere" else "away/a.html")
+    until(lambda: watcher.health()["state"] == "waiting", watcher.health)
+    assert world.urls() == {"a.html"}
+    world.content.unlink()
+    world.write("b.html")
+    world.until_urls("b.html")
+
+
 @pytest.mark.parametrize("pages", [0, 1, 3])
 def test_a_root_that_is_made_anew_under_the_same_inode_is_watched(world: World, pages: int) -> None:
     """ext4 and tmpfs give a new folder the number of the one that just went, which no watch tells of."""
@@ -305,9 +322,9 @@ def test_nothing_is_sent_of_a_root_that_is_another_by_now(
     """The directory goes while a path is looked at: what was seen is not sent."""
     through = Examiner.examine
 
-    def examine(examiner: Examiner, root: bytes, folder: bytes, name: bytes, *rest: Any) -> Any:
-        row = through(examiner, root, folder, name, *rest)
-        if name == b"trigger.html":
+    def examine(examiner: Examiner, look: Look) -> Row | None:
+        row = through(examiner, look)
+        if look.name == b"trigger.html":
             emptied = world.content.rename(world.folder / "away")
             world.content.mkdir()
             (world.content / "other.html").write_text(str(emptied))
@@ -412,23 +429,30 @@ def test_each_real_folder_is_looked_at_once(
     world.until_urls("b-all/sub/a.html", "b-all/sub/d.html", "real/b.html", "f-hidden/c.html")
 
 
-def test_a_configmap_that_is_swapped_is_seen(world: World, polling: str) -> None:
+@pytest.mark.parametrize("where", ["", "deep/er/"])
+def test_a_configmap_that_is_swapped_is_seen(world: World, polling: str, where: str) -> None:
     """Kubernetes changes a volume's files by swapping the link `..data`, through which they all lead."""
-    for version, text in (("1", "one"), ("2", "---\ndraft: true\n---\n")):
-        (world.content / f"..{version}").mkdir()
-        for name in ("a.md", "b.md"):
-            (world.content / f"..{version}" / name).write_text(text if name == "a.md" else "text")
-    (world.content / "..data").symlink_to("..1")
-    for name in ("a.md", "b.md"):
-        (world.content / name).symlink_to(f"..data/{name}")
-    world.watch(follow_symlinks=True, polling=polling)
-    assert world.urls() == {"a", "b"}
-    (world.content / "..data_tmp").symlink_to("..2")
-    os.replace(world.content / "..data_tmp", world.content / "..data")
-    world.until_urls("b")
-    (world.content / "..data_tmp").symlink_to("..1")
-    os.replace(world.content / "..data_tmp", world.content / "..data")
-    world.until_urls("a", "b")
+    texts = {
+        "1": {"_index.md": "text", "a.md": "one", "b.md": "text"},
+        "2": {"_index.md": "text", "a.md": "---\ndraft: true\n---\n", "b.md": "text"},
+        "3": {
+            "_index.md": "---\ncascade: {draft: true}\n---\n",
+            "a.md": "---\ndraft: false\n---\n",
+            "b.md": "",
+        },
+    }
+    volume = world.content / where
+    for version, files in texts.items():
+        for name, text in files.items():
+            world.write(f"{where}..{version}/{name}", text)
+    (volume / "..data").symlink_to("..1")
+    for name in texts["1"]:
+        (volume / name).symlink_to(f"..data/{name}")
+    world.watch(follow_symlinks=True, polling=polling, generator="hugo", max_delete=1.0)
+    for version, urls in (("1", ["", "a", "b"]), ("2", ["", "b"]), ("3", ["a"]), ("1", ["", "a", "b"])):
+        (volume / "..data_tmp").symlink_to(f"..{version}")
+        os.replace(volume / "..data_tmp", volume / "..data")
+        world.until_urls(*(where + url for url in urls))
 
 
 def test_touching_is_no_update_when_content_decides(world: World) -> None:

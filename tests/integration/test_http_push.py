@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from producers.http import Caps
+from sitemap_store.redis.held import accept, held_deletes
 from tests.acceptance.until import until
 from tests.integration.http_world import JSON, NDJSON, SECRET, HttpWorld, add, ndjson, token
 from tests.redis_server import RedisServer
@@ -324,11 +325,24 @@ def test_list_that_would_delete_too_much_changes_nothing(world: HttpWorld) -> No
         assert (answer.status_code, answer.json()["rule"]) == (409, "mass-delete")
         assert answer.json()["deletes"] == 600 - len(some)
         assert "accept_deletes=true" in answer.json()["detail"]
+        assert held_deletes(world.store)["cms"].deletes == 600 - len(some)
     assert len(world.locs("cms")) == 600
     assert world.put("cms", *rows[:450], query="?accept_deletes=true").json()["deleted"] == 150
     assert world.put("cms", query="?accept_deletes=1").json()["deleted"] == 450
     assert world.put("cms").status_code == 202, "nothing is listed, so nothing is deleted"
+    assert held_deletes(world.store) == {}
     assert world.put("cms", query="?accept_deletes=perhaps").status_code == 400
+
+
+def test_list_that_is_held_passes_when_it_was_accepted(world: HttpWorld) -> None:
+    """What an operator accepted by the command passes with the next list, and that list alone."""
+    rows = [{"loc": f"{BASE}p{n}"} for n in range(200)]
+    world.put("cms", *rows)
+    assert world.put("cms").status_code == 409
+    accept(world.store, "cms", held_deletes(world.store)["cms"])
+    assert world.put("cms").json()["deleted"] == 200
+    world.put("cms", *rows)
+    assert world.put("cms").status_code == 409
 
 
 def test_list_with_bad_lines_deletes_nothing_by_mistake(world: HttpWorld) -> None:

@@ -1,24 +1,20 @@
-"""The Python client: it batches, waits outages out, and never holds a request up for longer than it may."""
+"""The publisher, over HTTP and straight into Redis: it batches, and outages hold nobody up."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import threading
 import time
-import uuid
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from producers.push import Publisher, Rejected
-from sitemap_store.errors import Unavailable
+from producers.push import Publisher
+from sitemapd_client import Refusal, Unavailable
+from sitemapd_client.endpoint import Answer, Endpoint
 from tests.acceptance.until import until
 from tests.integration.http_world import SECRET, HttpWorld, token
 from tests.redis_server import RedisServer
@@ -62,10 +58,10 @@ def test_everything_arrives_in_order(world: HttpWorld, app: Publisher) -> None:
 
 def test_refused_events_are_told(world: HttpWorld, redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
     """A refused event is given to the callback, or logged, and the others arrive."""
-    told: list[Rejected] = []
+    told: list[Refusal] = []
     for target, secret in ((world.server.address, SECRET), (redis_url, None)):
         told.clear()
-        with Publisher(target, "shop", token=secret, timeout=20, on_rejected=told.append) as app:
+        with Publisher(target, "shop", token=secret, timeout=20, on_refused=told.append) as app:
             app.add("/x")
             app.add(BASE + "a")
         until(lambda: told, what="the refusal is told")
@@ -79,10 +75,10 @@ def test_refused_events_are_told(world: HttpWorld, redis_url: str, caplog: pytes
 def test_callback_that_fails_stops_nothing(world: HttpWorld, caplog: pytest.LogCaptureFixture) -> None:
     """An error in the app's callback is logged with its traceback, and later events are delivered."""
 
-    def fail(rejected: Rejected) -> None:
-        raise RuntimeError(rejected.loc)
+    def fail(refusal: Refusal) -> None:
+        raise RuntimeError(refusal.loc)
 
-    app = Publisher(world.server.address, "shop", token=SECRET, timeout=20, on_rejected=fail)
+    app = Publisher(world.server.address, "shop", token=SECRET, timeout=20, on_refused=fail)
     app.add("/x")
     until(lambda: "RuntimeError: /x" in caplog.text, what="the error is logged")
     app.add(BASE + "a")
@@ -104,23 +100,6 @@ def test_outage_holds_nobody_up(world: HttpWorld, any_redis: RedisServer, app: P
     any_redis.start()
     app.flush(40)
     assert world.locs() == {"a"} | {f"p{n}" for n in range(300)}
-
-
-def test_full_queue_raises_within_the_timeout() -> None:
-    """When the queue is full and nothing listens, a call waits for its timeout and no longer."""
-    app = Publisher("http://127.0.0.1:9/", "shop", timeout=1.0, queue_max=5)
-    for number in range(5):
-        app.add(f"{BASE}p{number}")
-    begin = time.monotonic()
-    with pytest.raises(Unavailable, match="is full"):
-        app.add(BASE + "one-too-many")
-    assert time.monotonic() - begin > 0.9
-    with pytest.raises(Unavailable, match=r"5 events yet \(.*can't be reached"), app:
-        pass
-    with pytest.raises(Unavailable):
-        app.close()
-    with pytest.raises(Unavailable, match="closed"):
-        app.add(BASE + "after")
 
 
 @pytest.mark.parametrize(
@@ -159,25 +138,22 @@ def test_site_that_redis_does_not_know(redis_url: str) -> None:
 
 def test_answer_that_was_lost_counts_once(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch whose answer was lost is sent again with its key, and does not undo what came in between."""
-    from producers.push.over_http import OverHttp
-
     keys: list[str] = []
-    ask = OverHttp._ask
+    ask = Endpoint.ask_lines
 
-    def lossy(self: OverHttp, body: bytes, headers: dict[str, str]) -> tuple[int, float | None, bytes]:
-        answer = ask(self, body, headers)
-        keys.append(headers["Idempotency-Key"])
+    def lossy(self: Endpoint, path: str, lines: bytes, key: str, *, timeout: float | None = None) -> Answer:
+        answer = ask(self, path, lines, key, timeout=timeout)
+        keys.append(key)
         if len(keys) == 1:
             world.post({"op": "delete", "loc": BASE + "a"}, Authorization=f"Bearer {SECRET}")
-            return 502, None, b"<html>"
+            return Answer(502, None, {})
         return answer
 
-    monkeypatch.setattr(OverHttp, "_ask", lossy)
+    monkeypatch.setattr(Endpoint, "ask_lines", lossy)
     with Publisher(world.server.address, "shop", token=SECRET, timeout=20) as app:
         app.add(BASE + "a")
     assert keys[0] == keys[1]
     assert world.locs() == set()
-    app.close()
 
 
 def test_child_after_a_fork_pushes_on_its_own(world: HttpWorld, app: Publisher) -> None:
@@ -199,21 +175,6 @@ def test_child_after_a_fork_pushes_on_its_own(world: HttpWorld, app: Publisher) 
     assert world.locs() == {"parent", "child", "parent-again"}
 
 
-@pytest.mark.parametrize("target", ["", "shop.example.com", "ftp://x/", "https://"])
-def test_address_that_is_none(target: str) -> None:
-    """An address that can't be one is an error when the client is made."""
-    with pytest.raises(ValueError, match="no address"):
-        Publisher(target, "shop")
-
-
-def test_loc_must_be_text() -> None:
-    """A loc that is no text is the caller's mistake, told at once."""
-    app = Publisher("http://127.0.0.1:9/", "shop")
-    loc: Any = None
-    with pytest.raises(TypeError):
-        app.add(loc)
-
-
 def test_values_of_an_app_are_converted(world: HttpWorld, app: Publisher) -> None:
     """Decimals and dates are stored as what they mean."""
     with app:
@@ -221,25 +182,6 @@ def test_values_of_an_app_are_converted(world: HttpWorld, app: Publisher) -> Non
     found = world.store.find(BASE + "a")
     assert found is not None
     assert (found.entry.priority, found.entry.lastmod) == ("0.7", "2026-03-21T00:00:00+00:00")
-
-
-def test_values_inside_of_extensions_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """UUIDs, paths, dates, tuples and read-only mappings have a form in JSON, however deep they are."""
-    sent: list[str] = []
-
-    def send(events: list[str], key: str) -> list[Rejected]:
-        sent.extend(events)
-        return []
-
-    app = Publisher("http://127.0.0.1:9/", "shop")
-    monkeypatch.setattr(app._transport, "send", send)
-    images = (uuid.UUID(int=7), PurePosixPath("a/b.jpg"), MappingProxyType({"day": date(2026, 3, 21)}))
-    with app:
-        app.add(BASE + "a", ext=MappingProxyType({"images": images, "rating": Decimal("4.5")}))
-    assert json.loads(sent[0])["ext"] == {
-        "images": ["00000000-0000-0000-0000-000000000007", "a/b.jpg", {"day": "2026-03-21"}],
-        "rating": 4.5,
-    }
 
 
 CIRCLE: list[object] = []
@@ -267,59 +209,3 @@ def test_what_cannot_be_sent_is_refused_at_the_call(
             app.add(BASE + "bad", ext={"images": value})
         app.add(BASE + "good")
     assert world.locs() == {"good"}
-
-
-def test_a_thread_that_ended_says_so(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A defect that ends the delivering thread is the error of every later call: none waits for ever."""
-    monkeypatch.setattr(threading, "excepthook", print)
-    app = Publisher(world.server.address, "shop", token=SECRET, timeout=20)
-
-    def broken(*_: object) -> list[Rejected]:
-        raise RuntimeError("a defect")
-
-    monkeypatch.setattr(app._transport, "send", broken)
-    app.add(BASE + "a")
-    with pytest.raises(Unavailable, match="a defect"):
-        app.flush()
-    with pytest.raises(Unavailable, match="a defect"):
-        app.add(BASE + "b")
-    with pytest.raises(Unavailable, match="a defect"):
-        app.close()
-
-
-def delivering() -> int:
-    """How many threads deliver."""
-    return sum(thread.name == "sitemapd-push" for thread in threading.enumerate())
-
-
-def test_no_thread_is_left(world: HttpWorld) -> None:
-    """A `with` block and `close` end the thread, however often."""
-    for number in range(20):
-        with Publisher(world.server.address, "shop", token=SECRET, timeout=20) as app:
-            app.add(f"{BASE}p{number}")
-        with pytest.raises(Unavailable, match="closed"):
-            app.add(BASE + "late")
-    assert delivering() == 0
-    closed = Publisher(world.server.address, "shop", token=SECRET, timeout=20)
-    closed.add(BASE + "q")
-    closed.close()
-    closed.close()
-    assert delivering() == 0
-    assert len(world.locs()) == 21
-
-
-def test_a_publisher_that_is_forgotten_warns(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was not closed is delivered, its idle thread ends, and a ResourceWarning tells the developer."""
-    monkeypatch.setattr("producers.push.publisher.IDLE_S", 0.05)
-    app = Publisher(world.server.address, "shop", token=SECRET, timeout=20)
-    app.add(BASE + "a")
-    app.flush()
-    until(lambda: delivering() == 0, within=10, what="the idle thread ends")
-    app.add(BASE + "b")
-    app.flush()
-    until(lambda: delivering() == 0, within=10, what="the next one ends too")
-    held = [app]
-    del app
-    with pytest.warns(ResourceWarning, match="was not closed"):
-        held.clear()  # the last reference
-    assert world.locs() == {"a", "b"}

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 
 from sitemap_store.model.events import Event
 from sitemap_store.model.protocol import STRICT
+from sitemap_store.redis.merge import mergeable
 from sitemapd.restore import restore_tree
 from tests.examples import examples
 from tests.published import listed, picture, published, shard_files, urls_of, valid_now
@@ -100,17 +101,23 @@ class Machine(RuleBasedStateMachine):
         self.model = Model()
         self.lastmods: dict[str, str] = {}
         self.bodies: dict[str, bytes] = {}
+        self.listed: set[str] = set()
+        """URLs that were listed, and that nothing was said of which could take them away."""
 
     @initialize(
         partitions=st.sampled_from([1, 1, 3]),
         gzip=st.booleans(),
         index_size=st.sampled_from([2, 9]),
         urls_per_file=st.sampled_from([2, 4, 50_000]),
+        shard_size=st.sampled_from([1, 3]),
     )
-    def begin(self, partitions: int, gzip: bool, index_size: int, urls_per_file: int) -> None:
+    def begin(
+        self, partitions: int, gzip: bool, index_size: int, urls_per_file: int, shard_size: int
+    ) -> None:
         self.client.flushall()
         site = make_site(
             sections={"blog": "/blog/**"},
+            shard_size=shard_size,
             partitions=partitions,
             gzip=gzip,
             index_size=index_size,
@@ -146,6 +153,8 @@ class Machine(RuleBasedStateMachine):
             else Event(op, BASE + path, at=at, source=source, urgent=urgent)
             for path in paths
         ]
+        if op == "delete":
+            self.listed -= {event.loc for event in events}
         for event in events * (2 if twice else 1):
             self.model.apply(event, self.world.now)
         for wake in self.world.store.append(events * (2 if twice else 1)):
@@ -193,15 +202,26 @@ class Machine(RuleBasedStateMachine):
         picks=st.lists(st.integers(0, 1000), min_size=2, max_size=4),
         worker=st.sampled_from("ABC"),
         point=st.sampled_from([None, None, *MERGE_POINTS]),
-        stalls=st.booleans(),
+        what=st.sampled_from(["dies", "stands still", "events come"]),
+        settled=st.booleans(),
     )
-    def merge(self, picks: list[int], worker: str, point: str | None, stalls: bool) -> None:
-        """Any shards, of any section and in any state; the worker may die in it, or stand still for long."""
+    def merge(self, picks: list[int], worker: str, point: str | None, what: str, settled: bool) -> None:
+        """Any shards, in any state or all that may be; the worker may die in it, or stand still for long."""
+        if settled:
+            self.world.settle()
 
         def fault(at: str) -> None:
-            if at == point and not stalls:
+            if at == point and what == "dies":
                 raise Crash(at)
-            if at == point:
+            if at == point and what == "events come":
+                gone, *stay = PATHS[picks[0] % len(PATHS) :] + PATHS[: picks[1] % len(PATHS)]
+                self.listed.discard(BASE + gone)
+                events = [Event("update", BASE + path, priority="0.9") for path in stay]
+                for event in (*events, Event("delete", BASE + gone)):
+                    self.model.apply(event, self.world.now)
+                    for wake in self.world.store.append([event]):
+                        self.world.enqueue(wake)
+            if at == point and what == "stands still":
                 self.world.now += 61_000
                 self.world.fault = no_fault
                 self.world.keep()
@@ -209,10 +229,13 @@ class Machine(RuleBasedStateMachine):
                     self.world.run(self.world.worker("B"), *job)
 
         part = self.world.store.partitions[picks[0] % self.world.site.partitions]
-        ids = sorted(map(int, self.client.zrange(f"{part.prefix}:shards", 0, -1)))
+        names: Any = self.client.zrange(f"{part.prefix}:shards", 0, -1)
+        ids = sorted(map(int, names))
+        some = list(dict.fromkeys(ids[pick % len(ids)] for pick in picks if ids))
+        if settled:
+            some = [each.id for each in mergeable(part, "pages")]
         self.world.fault = fault
-        if len(ids) > 1:
-            some = dict.fromkeys(ids[pick % len(ids)] for pick in picks)
+        if len(some) > 1:
             with suppress(Crash):
                 self.world.merge(worker, part.number, *some)
         self.world.fault = no_fault
@@ -235,6 +258,7 @@ class Machine(RuleBasedStateMachine):
         rows = list(self.world.store.listing())
         assert len(rows) == len(tree), "a URL has two seats, or none"
         self.model.rows = {}
+        self.listed &= tree.keys()
         for row in rows:
             assert (row.lastmod or None, row.changefreq or None, row.priority or None) in tree[row.loc]
             self.model.rows[row.loc] = Row(True, 0, "", row.lastmod, row.changefreq, row.priority)
@@ -286,6 +310,7 @@ class Machine(RuleBasedStateMachine):
 
     def check_settled(self) -> None:
         assert published(self.folder) == self.model.alive()
+        self.listed = set(self.model.alive())
         names = {path.name for path in shard_files(self.folder)}
         assert names == set(listed(self.folder)), "a file is left that no index names"
         entries = {entry.loc for entry in self.world.store.listing()}
@@ -305,6 +330,8 @@ class Machine(RuleBasedStateMachine):
             if name in self.lastmods:
                 assert lastmod >= self.lastmods[name], f"lastmod of {name} moved back"
         self.lastmods.update(lastmods)
+        found = {url.loc for name in lastmods for url in urls_of(self.folder / name)}
+        assert self.listed <= found, "a URL is listed nowhere"
 
     def teardown(self) -> None:
         try:

@@ -57,6 +57,8 @@ def test_an_outcome_names_what_was_refused(make_world: MakeWorld) -> None:
     assert outcome.accepted == 2
     assert [refusal.place for refusal in outcome.refused] == [1, 2, 4]
     assert outcome.refused[1] == Refusal(2, unread)
+    for _, refused in outcome.refused:  # what leads to the whole of an event would keep it in memory
+        assert (refused.__traceback__, refused.__context__, refused.__cause__) == (None,) * 3
     assert sorted(row["rule"] for row in world.store.rejected()) == ["event", "json", "op"]
     settled(world, "a", "b")
     assert sink.push([{"op": 1}]).accepted == 0

@@ -13,6 +13,7 @@ from producers.http.webhooks import KeyedUrls
 from producers.sink import EventSink
 from sitemap_store.model.entries import digest
 from sitemap_store.model.protocol import STRICT
+from sitemap_store.redis.held import Held, accept, hold, note_addresses
 from sitemap_store.redis.keys import KEYS, Key
 from sitemap_store.redis.observed import note_producer
 from sitemap_store.redis.once import Once
@@ -97,6 +98,10 @@ def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]
     once.take()
     KeyedUrls(world.store, "cms").write({"id": []}, {"id": [BASE + "z"]})
     note_producer(world.store, "watch:pages", {"state": "watching"})
+    held = Held(id="1", kind="watch", deletes=1, moves=0, listed=1, examples=(BASE,), since=1)
+    hold(world.store, "pages", held, digest(BASE))
+    accept(world.store, "pages", held)
+    note_addresses(world.store, "pages", "digest")
     for partition in world.store.partitions:
         partition.configure()
         partition.want_all()

@@ -202,6 +202,24 @@ def test_a_merge_whose_lease_was_lost_changes_nothing(make_world: MakeWorld) -> 
     consistent(world)
 
 
+def test_a_merge_whose_lease_another_has_changes_nothing(make_world: MakeWorld) -> None:
+    """The version alone does not tell: the other one has just claimed the shard and not yet committed."""
+    world = sparse(make_world)
+    part = world.store.partitions[0]
+
+    def overtaken() -> None:
+        world.now += 61_000
+        assert part.claim(1, "w2") is not None
+
+    once_at(world, "merge_claimed", overtaken)
+    assert not world.merge("w1", 0, 1, 2)
+    assert seat(world, "p00") == 1
+    assert set(fields(world, "leases")) == {"1"}, "the other's lease was taken away"
+    world.release("w2")
+    settled(world, *LIVE)
+    consistent(world)
+
+
 def test_shards_in_use_are_not_merged(make_world: MakeWorld) -> None:
     """Due, leased, open, unknown, of another section, the same twice, or not yet done with the last merge."""
     world = sparse(make_world, make_site(shard_size=10, sections={"blog": "/blog/**"}))

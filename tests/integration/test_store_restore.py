@@ -13,7 +13,7 @@ from sitemap_store.model.entries import Entry
 from sitemap_store.model.events import Event
 from sitemap_store.model.site import Site
 from sitemap_store.model.style import Style
-from sitemap_store.redis.claims import Wake
+from sitemap_store.redis.claims import Restored, Wake
 from sitemap_store.redis.state import Partition
 from sitemap_store.redis.store import Store
 from sitemapd.restore import discard_tree, restore_tree
@@ -147,12 +147,12 @@ def test_a_restore_that_crashes_is_done_again(
     forget(world)
     real, calls = Partition.restore, 0
 
-    def crashing(self: Partition, **shard: Any) -> bool:
+    def crashing(self: Partition, shard: Restored, token: str) -> bool:
         nonlocal calls
         if calls == after:
             raise Crash("restore")
         calls += 1
-        return real(self, **shard)
+        return real(self, shard, token)
 
     with monkeypatch.context() as patch:
         patch.setattr(Partition, "restore", crashing)
@@ -186,9 +186,9 @@ def test_a_call_that_is_repeated_after_a_time_out_changes_nothing(
     forget(world)
     real = Partition.restore
 
-    def twice(self: Partition, **shard: Any) -> bool:
-        real(self, **shard)
-        return real(self, **shard)
+    def twice(self: Partition, shard: Restored, token: str) -> bool:
+        real(self, shard, token)
+        return real(self, shard, token)
 
     monkeypatch.setattr(Partition, "restore", twice)
     restore(world)
@@ -223,12 +223,12 @@ def test_events_that_come_during_the_restore_wait_for_its_end(
     forget(world)
     real, calls = Partition.restore, 0
 
-    def busy(self: Partition, **shard: Any) -> bool:
+    def busy(self: Partition, shard: Restored, token: str) -> bool:
         nonlocal calls
         calls += 1
         events = [update(path, priority=f"0.{calls}") for path in PATHS] + [add(f"new{calls}")]
         assert world.store.append(events) == [], "nothing is woken while the restore goes on"
-        return real(self, **shard)
+        return real(self, shard, token)
 
     monkeypatch.setattr(Partition, "restore", busy)
     restore_tree(world.store, world.output)
@@ -426,17 +426,17 @@ def test_a_restore_that_another_overtook_says_so(
     push(world, add("new"))
     real, calls = Partition.restore, 0
 
-    def overtaken(self: Partition, **shard: Any) -> bool:
+    def overtaken(self: Partition, shard: Restored, token: str) -> bool:
         nonlocal calls
         calls += 1
         if calls == 3:
             monkeypatch.setattr(Partition, "restore", meanwhile)
             restore_tree(world.store, world.output)
-        return real(self, **shard)
+        return real(self, shard, token)
 
-    def meanwhile(self: Partition, **shard: Any) -> bool:
-        assert real(self, **{**shard, "token": "of the first"}) is False
-        return real(self, **shard)
+    def meanwhile(self: Partition, shard: Restored, token: str) -> bool:
+        assert real(self, shard, "of the first") is False
+        return real(self, shard, token)
 
     monkeypatch.setattr(Partition, "restore", overtaken)
     with pytest.raises(SitemapdError, match="another restore"):

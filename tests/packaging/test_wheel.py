@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("sitemap_store", "producers", "worker", "sitemapd")
+PACKAGES = ("sitemap_store", "producers", "worker", "sitemapd", "sitemapd_client")
+FOLDERS = {"sitemapd_client": ROOT / "clients" / "python"}
+"""Where packages lie that are not at the top of the tree."""
 
 
 def build_wheel(source: Path, into: Path) -> Path:
@@ -77,9 +79,10 @@ def run_installed(installed: Path, *command: str) -> subprocess.CompletedProcess
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_source_file_is_in_the_wheel(package: str, names: set[str]) -> None:
     """Each package brings all of its modules, its Redis scripts and its mark of being typed."""
+    folder = FOLDERS.get(package, ROOT)
     tracked = {
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / package).rglob("*")
+        path.relative_to(folder).as_posix()
+        for path in (folder / package).rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
     assert f"{package}/py.typed" in tracked

@@ -10,10 +10,14 @@ from __future__ import annotations
 import random
 from typing import Final, NamedTuple
 
+from tests.torture import hostile
 from tests.torture.model import Entry, Push
 
 OWN: Final = 150
 SHARED: Final = 60
+HOSTILE: Final = "pages/hostile/"
+"""Where the pages of hostile files would be: whether they are listed is their own affair."""
+NASTY: Final = tuple(hostile.front_matter())
 FREQUENCIES: Final = (None, None, "daily", "weekly", "never")
 PRIORITIES: Final = (None, None, "0.0", "0.5", "1.0")
 
@@ -81,7 +85,10 @@ class Pusher:
 
 
 class Step(NamedTuple):
-    """One change of a folder (write, remove, move, move-folder) or of a table (put, hide, drop, swap)."""
+    """One change of a folder (write, remove, move, move-folder, hostile), a table (put, hide, drop, swap).
+
+    `to` of a hostile file names its content in `hostile.front_matter`.
+    """
 
     kind: str
     path: str
@@ -106,6 +113,8 @@ class Folder:
 
     def _one(self) -> Step:
         chance, pages = self._chance, self.pages
+        if chance.random() < 0.1:
+            return Step("hostile", f"hostile/p{chance.randrange(5)}", chance.choice(NASTY))
         kind = chance.random()
         free = f"d{chance.randrange(6)}/p{chance.randrange(40)}"
         if kind < 0.5 or not pages:

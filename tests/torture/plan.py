@@ -7,7 +7,7 @@ have two, of different groups, one while the other lasts.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Final, NamedTuple
 
 PAIRS: Final = 0.2
@@ -39,8 +39,11 @@ class Round(NamedTuple):
     injections: tuple[Injection, ...]
 
 
-def plan(seed: int, groups: Mapping[str, str]) -> Iterator[Round]:
-    """Rounds without end. `groups` has each fault's group; without faults the rounds are quiet."""
+def plan(seed: int, groups: Mapping[str, str], alone: Set[str] = frozenset()) -> Iterator[Round]:
+    """Rounds without end. `groups` has each fault's group; without faults the rounds are quiet.
+
+    Those of `alone` never strike together with another.
+    """
     chance = random.Random(f"plan {seed}")
     number, deal = 0, 0
     while True:
@@ -51,6 +54,7 @@ def plan(seed: int, groups: Mapping[str, str]) -> Iterator[Round]:
             number += 1
             struck = [deck.pop()] if deck else []
             others = [name for name in deck if groups[name] != groups[struck[0]]] if struck else []
+            others = [name for name in others if alone.isdisjoint((name, *struck))]
             if deal > 1 and others and chance.random() < PAIRS:
                 struck.append(others[-1])
                 deck.remove(others[-1])

@@ -21,7 +21,7 @@ from typing import Any, Final, Generic, TypeVar
 import httpx
 
 from tests.acceptance.place import BASE, ndjson
-from tests.torture import checks, fuzz
+from tests.torture import checks, fuzz, hostile
 from tests.torture.checks import Found
 from tests.torture.load import Step
 from tests.torture.model import Push
@@ -35,6 +35,8 @@ KEY_TRIES: Final = 50
 LATER: Final = frozenset({408, 409, 429, 503})
 """Answers after which a client sends again."""
 NDJSON: Final = {"Content-Type": "application/x-ndjson"}
+
+NASTY: Final = hostile.front_matter()
 
 Batch = TypeVar("Batch")
 
@@ -51,10 +53,10 @@ class Producer(ABC, Generic[Batch]):
     def __init__(self, world: World) -> None:
         self.world = world
         self.found: list[Found] = []
-        self.accepted: list[float] = []
-        """When batches were accepted, by the monotonic clock."""
         self.hurry = threading.Event()
         """Set when the rest is to be sent without pauses."""
+        self.again = False
+        """Whether batches of the last rounds are sent once more, since Redis may have lost them."""
         self.client: httpx.Client | None = None
         self.over = threading.Event()
         """Set when nothing more is to be sent."""
@@ -76,8 +78,8 @@ class Producer(ABC, Generic[Batch]):
 
     def begin(self, batches: Sequence[Batch], pause: float, *, again: bool = False) -> None:
         """Send batches in a thread; with `again`, those of the last rounds first."""
-        self.accepted.clear()
         self.hurry.clear()
+        self.again = again
         every = [*self._recent, *batches] if again else list(batches)
         self._recent.extend(batches)
         self._thread = threading.Thread(target=self._run, args=(every, pause), daemon=True)
@@ -108,7 +110,6 @@ class Producer(ABC, Generic[Batch]):
                 self.found.append(Found("harness", f"{self.name}: {error!r}"))
                 return
             else:
-                self.accepted.append(time.monotonic())
                 return
 
 
@@ -144,7 +145,8 @@ class OverHttp(Pushing):
     def send(self, batch: list[Push]) -> None:
         body = self.body(batch)
         headers = dict(NDJSON)
-        if self._keys and len(batch) % 2 and self._refused < KEY_TRIES:
+        # With the key of the first time nothing would be taken a second time.
+        if self._keys and not self.again and len(batch) % 2 and self._refused < KEY_TRIES:
             headers["Idempotency-Key"] = checks.digest(body)
         try:
             answer = post(self._client, self.world, "main", body, headers, self.found)
@@ -158,12 +160,18 @@ class OverHttp(Pushing):
         self.found += checks.answered(len(batch), answer["accepted"], answer["refused"], ())
 
 
-class ByCommand(Pushing):
-    """Pushes with `sitemapd push -`."""
+class ByCommand(OverHttp):
+    """Pushes with `sitemapd push -`; in a hurry over HTTP, since a command takes a second to start."""
 
     name = "push command"
 
+    def __init__(self, world: World) -> None:
+        super().__init__(world, keys=False)
+
     def send(self, batch: list[Push]) -> None:
+        if self.hurry.is_set():
+            super().send(batch)
+            return
         said = push(self.world, "main", self.body(batch), self.found)
         self.found += checks.answered(len(batch), said["accepted"], said["refusals"], ())
 
@@ -214,6 +222,9 @@ class Editor(Producer[list[Step]]):
                 half.replace(file)
             else:
                 file.write_text(text)
+        elif step.kind == "hostile":
+            file.parent.mkdir(exist_ok=True)
+            file.with_suffix(".html" if step.to.startswith("head") else ".md").write_bytes(NASTY[step.to])
         elif step.kind == "remove":
             file.unlink()
         elif step.kind == "move":

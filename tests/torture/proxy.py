@@ -160,6 +160,11 @@ class Proxy:
         """Break every connection with RST."""
         self._do(self._reset_all())
 
+    def switch(self, target: str) -> None:
+        """Break every connection; new ones go to another server."""
+        self._target = target
+        self.reset()
+
     def swallow(self) -> None:
         """Run commands, and break the connection in place of the answer."""
         self._swallowing = True

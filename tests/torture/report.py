@@ -9,6 +9,8 @@ from tests.torture.checks import Found
 
 QUIET = "none"
 """The name under which a round without a fault is counted."""
+QUIET_S = 3.0
+"""Seconds in which such a round is to be published."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +33,7 @@ class Report:
         self.rows = {
             name: Row(name=name, promised=text, within=within) for name, (text, within) in promised.items()
         }
-        self.rows[QUIET] = Row(name=QUIET, promised="all of it", within=3.0)
+        self.rows[QUIET] = Row(name=QUIET, promised="all of it", within=QUIET_S)
         self.total = 0
         """Violations; one that two faults share counts once."""
 

@@ -96,7 +96,7 @@ def test_a_folders_changes_lead_to_its_pages() -> None:
             for path in [path for path in files if path.startswith(f"{step.path}/")]:
                 files[f"{step.to}/{path.partition('/')[2]}"] = files.pop(path)
     assert folder.expected() == {f"pages/{path}/": Entry(day) for path, day in files.items()}
-    assert kinds == {"write", "remove", "move", "move-folder"}
+    assert kinds == {"write", "remove", "move", "move-folder", "hostile"}
 
 
 def test_a_tables_statements_lead_to_its_rows() -> None:

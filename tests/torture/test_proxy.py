@@ -11,8 +11,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.redis_server import RedisServer
-from tests.torture.faults import REPLIES
 from tests.torture.proxy import Commands, Proxy, name_of
+from tests.torture.redis_faults import REPLIES
 
 SET = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$4\r\n\r\n*1\r\n"
 

@@ -1,4 +1,7 @@
-"""The processes: Redis behind a proxy, two supervisors with two workers each, a watcher, a relay and HTTP."""
+"""The processes: Redis and its replica behind a proxy, two supervisors, four workers, watcher, relay, HTTP.
+
+What only the inside of a process can bring about is in `inside/sitecustomize.py`, which each of ours runs.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,25 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import tempfile
+import time
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from glob import glob
 from pathlib import Path
 from typing import Final
 
 import httpx
 
-from tests.acceptance.place import BASE, Place, Service
+from sitemapd.faults import VARIABLE
+from tests.acceptance.place import BASE, ROOT, Place, Service
 from tests.acceptance.processes import running, state
 from tests.acceptance.until import until
-from tests.redis_server import RedisServer, any_kind
+from tests.redis_server import Kind, RedisServer, any_kind, has_valkey
 from tests.torture.proxy import Proxy
 
 SETTINGS: Final = """
@@ -58,6 +66,9 @@ gzip = true
 shard_size = 50
 """
 TABLE: Final = "CREATE TABLE pages (id INTEGER PRIMARY KEY, slug TEXT UNIQUE, live INTEGER, changed TEXT)"
+SUPERVISORS: Final = ("supervisor-1", "supervisor-2")
+INSIDE: Final = Path(__file__).with_name("inside")
+FAKETIME: Final = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 COMMANDS: Final = {
     "supervisor-1": ("worker", "--workers", "2"),
     "supervisor-2": ("worker", "--workers", "2"),
@@ -78,9 +89,17 @@ READY: Final = {
 class World:
     """One run's folder and everything that runs for it. `close` ends all of it, by process id."""
 
-    def __init__(self) -> None:
+    def __init__(self, lease: float, server: Kind | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="sm-torture-"))
-        self.place = Place(self.folder)
+        self.steps = self.folder / "steps"
+        """A file here, named like a step, strikes the worker that comes to that (`sitemapd.faults`)."""
+        self._eio = self.folder / "eio"
+        found = glob(FAKETIME)
+        self._faketime = found[0] if found else ""
+        self.clocks = {"hosts": 0, "redis": 0}
+        """By how many seconds the clocks of our processes and of Redis are wrong."""
+        self.server: Kind = server or ("valkey" if self._faketime and has_valkey() else any_kind())
+        self.place = Place(self.folder, env=self._env(lease), prefix=_unprivileged())
         self.output = self.folder / "public"
         self.content = self.folder / "content"
         self.table = self.folder / "rows.db"
@@ -89,21 +108,29 @@ class World:
         """Services that were killed, with their names."""
         self.address = ""
         self.clock = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
-        """When the run's own clock began: every `at` is long past."""
-        self.mounted = False
-        self.no_mount = ""
+        """When the run's own clock began: each `at` is long past, also for a clock that is an hour behind."""
+        self.no_mount = "it is not mounted yet"
         """Why the output is no small disk of its own; empty when it is."""
+        self.may_all = "" if os.geteuid() or self.place.prefix else "root may write everywhere"
+        # libfaketime and the memory allocator of Debian's redis-server don't go together.
+        self.no_redis_clock = (
+            "" if self._faketime and self.server == "valkey" else "needs faketime and Valkey"
+        )
         self.redis: RedisServer | None = None
+        self.replica: RedisServer | None = None
+        self._ports: dict[RedisServer, int] = {}
         self.proxy: Proxy | None = None
 
     def start(self) -> None:
         """Start everything, and return once it is ready."""
-        for folder in (self.output, self.content, self.folder / "wild"):
+        for folder in (self.output, self.content, self.folder / "wild", self.steps):
             folder.mkdir()
         self._mount()
-        self.redis = RedisServer(any_kind())
-        self.redis.start()
+        self.set_clock("hosts", 0)
+        self.set_clock("redis", 0)
+        self.redis, self.replica = self._server(), self._server()
         self.sync_always()
+        self._follow()
         self.proxy = Proxy(str(self.redis.socket))
         (self.folder / "sitemapd.toml").write_text(SETTINGS.format(redis=self.proxy.url, base=BASE))
         connection = sqlite3.connect(self.table)
@@ -113,6 +140,90 @@ class World:
             self.begin(name)
         for name, said in READY.items():
             self.services[name].says(said)
+
+    def _env(self, lease: float) -> dict[str, str]:
+        return {
+            "PYTHONPATH": os.pathsep.join((str(INSIDE), str(ROOT))),
+            "SITEMAPD_TORTURE": str(self.folder),
+            "SITEMAPD_TORTURE_LEASE": str(lease),
+            VARIABLE: str(self.steps),
+        }
+
+    def _clock_env(self) -> dict[str, str]:
+        """What makes a server read its clock with the offset in a file, looked at once a second."""
+        if self.no_redis_clock:
+            return {}
+        return {
+            "LD_PRELOAD": self._faketime,
+            "FAKETIME_TIMESTAMP_FILE": str(self.folder / "clock-redis"),
+            "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_DISABLE_SHM": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+            "NO_FAKE_STAT": "1",
+        }
+
+    def set_clock(self, whose: str, seconds: int) -> None:
+        """Set the clocks of our processes (`hosts`), or of Redis and its replica (`redis`), wrong by that."""
+        half = self.folder / "clock.new"
+        half.write_text(f"{seconds:+d}\n")
+        half.replace(self.folder / f"clock-{whose}")
+        self.clocks[whose] = seconds
+
+    def sees_clock(self) -> None:
+        """Wait until Redis' clock is as wrong as it was set."""
+        assert self.redis is not None
+        with self.redis.client() as client:
+            wrong = self.clocks["redis"]
+            until(lambda: abs(client.time()[0] - time.time() - wrong) < 60, what="Redis has the other time")
+
+    def fail_calls(self, names: Collection[str]) -> None:
+        """Let those functions of `os` fail with EIO, in all our processes, below the output."""
+        if not names:
+            self._eio.unlink(missing_ok=True)
+            return
+        half = self.folder / "eio.new"
+        half.write_text("\n".join((str(self.output), *names)))
+        half.replace(self._eio)
+
+    def _server(self) -> RedisServer:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        server = RedisServer(self.server, options=("--port", str(port)), env=self._clock_env())
+        self._ports[server] = port
+        server.start()
+        return server
+
+    def _follow(self) -> None:
+        """Let the replica follow Redis, and wait until it has all."""
+        assert self.redis is not None
+        assert self.replica is not None
+        with self.replica.client() as client:
+            client.replicaof("127.0.0.1", str(self._ports[self.redis]))
+            until(
+                lambda: client.info("replication")["master_link_status"] == "up", what="the replica follows"
+            )
+
+    def part(self) -> None:
+        """From now on the replica gets nothing. Waits until it follows."""
+        assert self.replica is not None
+        with self.replica.client() as client:
+            until(
+                lambda: client.info("replication")["master_link_status"] == "up", what="the replica follows"
+            )
+            client.replicaof("NO", "ONE")
+
+    def promote(self) -> None:
+        """Put the replica in Redis' place; what was Redis forgets everything and follows it."""
+        assert self.redis is not None
+        assert self.replica is not None
+        assert self.proxy is not None
+        self.redis, self.replica = self.replica, self.redis
+        self.sync_always()
+        self.proxy.switch(str(self.redis.socket))
+        self.replica.stop(kill=True)
+        self.replica.forget()
+        self.replica.start()
+        self._follow()
 
     def begin(self, name: str) -> None:
         """Start a service, again perhaps."""
@@ -191,9 +302,10 @@ class World:
         finally:
             if self.proxy is not None:
                 self.proxy.close()
-            if self.redis is not None:
-                self.redis.close()
-            if self.mounted:
+            for server in (self.redis, self.replica):
+                if server is not None:
+                    server.close()
+            if not self.no_mount:
                 subprocess.run(["umount", str(self.output)], check=True)
         return wrong
 
@@ -207,8 +319,13 @@ class World:
             capture_output=True,
             text=True,
         )
-        self.mounted = not done.returncode
-        self.no_mount = done.stderr.strip()
+        self.no_mount = done.stderr.strip() or str(done.returncode) if done.returncode else ""
+
+
+def _unprivileged() -> Sequence[str]:
+    """What root puts before a command so that a folder's mode holds for it; nothing where it can't be had."""
+    setpriv = shutil.which("setpriv")
+    return () if os.geteuid() or not setpriv else (setpriv, "--bounding-set", "-dac_override")
 
 
 def _parent(pid: int) -> int:

@@ -145,3 +145,23 @@ def test_lines_may_be_urls_or_objects() -> None:
     url, item, *refused = urls_or_objects(raws)
     assert (url, item) == ("https://example.com/a", {"loc": "https://example.com/b"})
     assert [each.rule for each in refused] == ["json", "json"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"x" * 5000,
+        b'{"loc": ' + b"1" * 5000,
+        b"[" * 5000,
+        b'"' + b"\xff" * 5000 + b'"',
+        b"9" * (LINE_MAX + 1),
+    ],
+    ids=["no JSON", "cut off", "deep", "no UTF-8", "long"],
+)
+@pytest.mark.parametrize("parse", [decode_many, urls_or_objects])
+def test_a_refusal_in_a_list_holds_nothing_of_the_line(parse: ndjson.Parse, line: bytes) -> None:
+    """A body of long wrong lines would else take many times its size in memory."""
+    for refused in parse([line, line]):
+        if isinstance(refused, Refused):
+            assert (refused.__traceback__, refused.__context__, refused.__cause__) == (None,) * 3
+            assert len(str(refused)) < 1000

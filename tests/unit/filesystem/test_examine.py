@@ -4,11 +4,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_from_bytes
 
 import pytest
 
 from producers.filesystem.cache import Cache, Row
-from producers.filesystem.examine import LARGE, Examiner
+from producers.filesystem.examine import LARGE, Examiner, Look
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
 from sitemap_store.model.dates import instant_ms
@@ -57,7 +58,9 @@ class Desk:
     def maybe(self, name: str, old: Row | None = None) -> Row | None:
         """The row of a file, or None."""
         found = os.stat(self.folder / name)
-        return self.examiner.examine(os.fsencode(self.folder), b"", os.fsencode(name), found, old, self.now)
+        return self.examiner.examine(
+            Look(os.fsencode(self.folder), b"", os.fsencode(name), found, old, self.now)
+        )
 
 
 def test_a_plain_file_is_listed_with_its_mtime(tmp_path: Path) -> None:
@@ -161,7 +164,7 @@ def test_a_file_that_is_gone_or_no_file_has_no_row(tmp_path: Path) -> None:
     (tmp_path / "a.md").unlink()
 
     def examine() -> Row | None:
-        return desk.examiner.examine(os.fsencode(tmp_path), b"", b"a.md", state, None, NOW)
+        return desk.examiner.examine(Look(os.fsencode(tmp_path), b"", b"a.md", state, None, NOW))
 
     assert examine() is None
     os.mkfifo(tmp_path / "a.md")
@@ -295,7 +298,7 @@ def test_service_pages_are_listed_when_the_setting_says_so(tmp_path: Path, name:
     assert asked.look(name).live == 1
 
 
-@pytest.mark.parametrize("year", [1901, 2099, 2300, 2440])
+@pytest.mark.parametrize("year", [1901, 1969, 2099, 2262, 2300, 2440])
 def test_a_time_far_off_spoils_nothing(tmp_path: Path, year: int) -> None:
     """A file from the future, or from before 1970, is listed, remembered and known again."""
     desk = Desk(tmp_path)
@@ -314,6 +317,22 @@ def test_a_time_far_off_spoils_nothing(tmp_path: Path, year: int) -> None:
     assert desk.look("a.html", row).lastmod == row.lastmod
 
 
+@pytest.mark.parametrize("times", [-(2**70), -1, 2**63 - 1, 2**63, 2**70])
+def test_times_that_no_column_holds_are_remembered(tmp_path: Path, times: int) -> None:
+    """File systems count from 1601, or to the year 10000 and beyond, in nanoseconds too."""
+    desk = Desk(tmp_path, front_matter=False, html_head=False)
+    desk.write("a.html", "text")
+    state = os.stat(tmp_path / "a.html")
+    found = os.stat_result(state[:10], {"st_mtime_ns": times, "st_ctime_ns": times})
+    row = desk.examiner.examine(Look(os.fsencode(tmp_path), b"", b"a.html", found, None, NOW))
+    assert row is not None
+    assert row.live
+    cache = Cache(None)
+    cache.put([row])
+    assert cache.get(b"", b"a.html") == row
+    cache.close()
+
+
 @pytest.mark.parametrize("inode", [2**63, 2**64 - 1, 2**63 + 5])
 def test_an_inode_beyond_63_bits_is_remembered(tmp_path: Path, inode: int) -> None:
     """FUSE and overlays number their files so; they are known again, and told from others."""
@@ -321,7 +340,7 @@ def test_an_inode_beyond_63_bits_is_remembered(tmp_path: Path, inode: int) -> No
     desk.write("a.html", "text")
     plain = os.stat(tmp_path / "a.html")
     found = os.stat_result((plain.st_mode, inode, *plain[2:]), {"st_mtime_ns": 1, "st_ctime_ns": 1})
-    row = desk.examiner.examine(os.fsencode(tmp_path), b"", b"a.html", found, None, NOW)
+    row = desk.examiner.examine(Look(os.fsencode(tmp_path), b"", b"a.html", found, None, NOW))
     assert row is not None
     cache = Cache(None)
     cache.put([row])
@@ -349,16 +368,18 @@ def test_an_address_that_cannot_be_is_refused_and_reported(tmp_path: Path, text:
     assert [trouble.kind for trouble in desk.troubles] == ["refused"]
 
 
-def test_a_name_with_half_a_character_has_an_address(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", [b"a\xed\xa0\x80b.html", b"\xed\xbf\xbf.html", b"\xff\xfe.html", b"\xf0\x9f.html"]
+)
+def test_a_name_with_half_a_character_has_an_address(tmp_path: Path, name: bytes) -> None:
     """The bytes of a lone surrogate in a name are encoded like any others."""
-    desk = Desk(tmp_path)
-    name = b"a\xed\xa0\x80b.html"
+    desk = Desk(tmp_path, generator="hugo")
     (tmp_path / os.fsdecode(name)).write_text("text")
     row = desk.examiner.examine(
-        os.fsencode(tmp_path), b"", name, os.stat(tmp_path / os.fsdecode(name)), None, NOW
+        Look(os.fsencode(tmp_path), b"", name, os.stat(tmp_path / os.fsdecode(name)), None, NOW)
     )
     assert row is not None
-    assert row.loc == "https://example.com/a%ED%A0%80b.html"
+    assert row.loc == "https://example.com/" + quote_from_bytes(name)
 
 
 def test_a_failure_of_ours_keeps_the_row_and_is_reported(
@@ -407,3 +428,15 @@ def test_a_huge_file_is_read_at_its_ends_only(
         file.seek(where)
         file.write(b" ")
     assert (desk.look("a.html").digest != row.digest) is (where != LARGE * 4)
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"<!-- ", b"<head><title>", b"\xff\xfe<\0h\0t\0m\0l\0>\0", b"<p>text", b"---\n"]
+)
+def test_a_huge_file_without_an_end_to_its_head_is_listed(tmp_path: Path, head: bytes) -> None:
+    """Where no body begins within 3 GB, half a megabyte is searched for it and no more."""
+    desk = Desk(tmp_path)
+    desk.write("a.html", head)
+    os.truncate(tmp_path / "a.html", 3 * 2**30)
+    row = desk.look("a.html")
+    assert (row.live, row.size, desk.troubles) == (1, 3 * 2**30, [])

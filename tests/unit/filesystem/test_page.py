@@ -80,7 +80,7 @@ def test_what_a_generator_leaves_out_is_not_listed(generator: str, line: str) ->
     for chosen in {generator, ""}:
         facts = read(yaml(line), generator=chosen)
         now = instant_ms("2026-03-21T12:00:00Z")
-        assert facts.why or facts.opens > now or 0 < facts.closes < now, (chosen, facts)
+        assert facts.why or facts.listed_from > now or 0 < facts.listed_until < now, (chosen, facts)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_only_looks_like_it_is_listed(line: str) -> None:
 )
 def test_a_date_to_come_hides_where_the_generator_hides_it(generator: str, hides: bool) -> None:
     """Hexo and others publish a page whatever its date says."""
-    assert bool(read(yaml("date: 2999-01-01"), generator=generator).opens) is hides
+    assert bool(read(yaml("date: 2999-01-01"), generator=generator).listed_from) is hides
 
 
 def test_toml_keeps_what_it_can_of_the_text() -> None:
@@ -145,9 +145,9 @@ def test_a_naive_time_is_in_the_sites_zone() -> None:
 def test_publish_and_expiry_dates_bound_the_listing() -> None:
     """publishDate counts before date; expiryDate ends it."""
     facts = read(yaml("date: 2020-01-01", "publishDate: 2030-01-01", "expiryDate: 2031-01-01"))
-    assert facts.opens == instant_ms("2030-01-01T00:00:00Z")
-    assert facts.closes == instant_ms("2031-01-01T00:00:00Z")
-    assert read(yaml("date: 2020-01-01")).opens == instant_ms("2020-01-01")
+    assert facts.listed_from == instant_ms("2030-01-01T00:00:00Z")
+    assert facts.listed_until == instant_ms("2031-01-01T00:00:00Z")
+    assert read(yaml("date: 2020-01-01")).listed_from == instant_ms("2020-01-01")
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,30 @@
 """One walk of a tree."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from producers.filesystem.selection import Selection
+from producers.filesystem.source import FilesystemSource
 from producers.filesystem.troubles import Trouble
-from producers.filesystem.walk import WatchLimit, walk
+from producers.filesystem.walk import Listed, Tree, WatchLimit
+
+
+class Walk:
+    """What one walk of a folder came to."""
+
+    def __init__(self, folder: Path, watch: Callable[[bytes], None] | None = None, **options: Any) -> None:
+        source = FilesystemSource(name="pages", directory=folder, **options)
+        selection = Selection(source.include, source.left_out)
+        self.troubles: list[Trouble] = []
+        self.unread: list[bytes] = []
+        tree = Tree(
+            source, os.fsencode(folder), selection=selection, report=self.troubles.append, watch=watch
+        )
+        self.listed: list[Listed] = list(tree.walk(b"", self.unread))
 
 
 def test_a_folder_is_watched_before_it_is_listed(tmp_path: Path) -> None:
@@ -19,7 +36,7 @@ def test_a_folder_is_watched_before_it_is_listed(tmp_path: Path) -> None:
         watched.append(folder)
         (tmp_path / os.fsdecode(folder) / "late.html").write_text("")
 
-    found = list(walk(os.fsencode(tmp_path), b"", Selection(("*.html",), ()), watch=watch))
+    found = Walk(tmp_path, watch).listed
     assert watched == [listed.folder for listed in found] == [b"", b"sub"]
     assert [[name for name, _ in listed.files] for listed in found] == [[b"late.html"]] * 2
 
@@ -29,8 +46,7 @@ def test_folders_that_are_left_out_are_neither_entered_nor_watched(tmp_path: Pat
     for folder in ("out/deep", ".git", "in"):
         (tmp_path / folder).mkdir(parents=True)
     watched: list[bytes] = []
-    selection = Selection(("*.html",), ("out/",))
-    list(walk(os.fsencode(tmp_path), b"", selection, watch=watched.append))
+    Walk(tmp_path, watched.append, exclude=("out/",))
     assert watched == [b"", b"in"]
 
 
@@ -43,7 +59,7 @@ def test_a_folder_that_goes_before_it_is_listed_is_left_out(tmp_path: Path) -> N
         if folder:
             (tmp_path / os.fsdecode(folder)).rmdir()
 
-    found = list(walk(os.fsencode(tmp_path), b"", Selection(("*",), ()), watch=watch))
+    found = Walk(tmp_path, watch).listed
     assert [listed.folder for listed in found] == [b""]
 
 
@@ -54,7 +70,7 @@ def test_a_full_watch_table_ends_the_walk(tmp_path: Path) -> None:
         raise WatchLimit(what="inotify", detail="is full")
 
     with pytest.raises(WatchLimit):
-        list(walk(os.fsencode(tmp_path), b"", Selection(("*",), ()), watch=watch))
+        Walk(tmp_path, watch)
 
 
 def test_an_ignore_file_that_cannot_be_read_closes_its_folder(
@@ -69,32 +85,34 @@ def test_an_ignore_file_that_cannot_be_read_closes_its_folder(
     def locked(*args: object, **options: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("builtins.open", locked)
-    found = {each.folder: each for each in walk(os.fsencode(tmp_path), b"", Selection(("*.html",), ()))}
-    assert isinstance(found[b"a"].error, PermissionError)
-    assert ".sitemapignore" in str(found[b"a"].error)
-    assert [name for name, _ in found[b"b"].files] == [b"page.html"]
+    monkeypatch.setattr("os.open", locked)
+    walk = Walk(tmp_path)
+    assert [listed.folder for listed in walk.listed] == [b"", b"b"]
+    assert [name for name, _ in walk.listed[1].files] == [b"page.html"]
+    assert walk.unread == [b"a"]
+    assert ".sitemapignore" in walk.troubles[0].detail
 
 
-@pytest.mark.parametrize("kind", ["folder", "link to nowhere", "link to itself"])
+@pytest.mark.parametrize("kind", ["folder", "link to nowhere", "link to itself", "pipe"])
 def test_what_only_has_the_name_of_an_ignore_file_is_none(tmp_path: Path, kind: str) -> None:
-    """A folder or a broken link of that name holds no patterns and closes nothing."""
+    """A folder, a pipe or a broken link of that name holds no patterns and closes nothing."""
     place = tmp_path / ".sitemapignore"
     if kind == "folder":
         place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
     else:
         place.symlink_to("nothing" if kind == "link to nowhere" else ".sitemapignore")
     (tmp_path / "page.html").write_text("text")
-    found = list(walk(os.fsencode(tmp_path), b"", Selection(("*.html",), ())))
-    assert [(each.error, len(each.files)) for each in found] == [(None, 1)]
+    walk = Walk(tmp_path)
+    assert [len(listed.files) for listed in walk.listed] == [1]
+    assert walk.unread == []
 
 
 def test_bad_lines_are_reported_with_their_file(tmp_path: Path) -> None:
     """Whoever reads the log finds the line."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / ".sitemapignore").write_text("old/\n!\n")
-    troubles: list[Trouble] = []
-    list(walk(os.fsencode(tmp_path), b"", Selection(("*.html",), ()), report=troubles.append))
-    assert [(each.path, each.detail.split(" is no")[0]) for each in troubles] == [
+    assert [(each.path, each.detail.split(" is no")[0]) for each in Walk(tmp_path).troubles] == [
         (b"a/.sitemapignore", "line 2, '!',")
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from producers.database.dates import Kind, NoDate, Numbers, lastmod_of
+from producers.dates import Kind, NoDate, Numbers, lastmod_of
 
 BERLIN = "Europe/Berlin"
 

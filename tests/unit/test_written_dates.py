@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.filesystem.dates import date_text, instant
+from producers.dates import date_text, instant
 from sitemap_store.model.dates import instant_ms, parse_lastmod
 
 ROME = timezone(timedelta(hours=1))
@@ -44,7 +44,8 @@ ROME = timezone(timedelta(hours=1))
         (["2021-01-01"], None, ""),
         (date(2015, 10, 1), None, "2015-10-01"),
         (datetime(2015, 10, 1, 1, tzinfo=ROME), None, "2015-10-01T01:00:00+01:00"),
-        (datetime(2015, 10, 1, 1, tzinfo=UTC), None, "2015-10-01T01:00:00+00:00"),
+        (datetime(2015, 10, 1, 1, tzinfo=UTC), None, "2015-10-01T01:00:00Z"),
+        ("2015-07-01 01:00:00", "Europe/Berlin", "2015-07-01T01:00:00+02:00"),
         (datetime(2015, 10, 1, 1), "Z", "2015-10-01T01:00:00Z"),  # noqa: DTZ001 - as YAML gives it
         (datetime(2015, 10, 1, 1), None, "2015-10-01"),  # noqa: DTZ001 - as YAML gives it
     ],
@@ -59,6 +60,7 @@ def test_a_date_is_what_was_meant_or_left_out(written: object, zone: str | None,
     [
         ("2030-01-01", None, "2030-01-01T00:00:00Z"),
         ("2030-01-01", "+08:00", "2030-01-01T00:00:00+08:00"),
+        ("2030-07-01", "Europe/Berlin", "2030-07-01T00:00:00+02:00"),
         ("2030-01-01 12:00", None, "2030-01-01T12:00:00Z"),
         ("2030-01-01 12:00", "-05:00", "2030-01-01T12:00:00-05:00"),
     ],

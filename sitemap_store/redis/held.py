@@ -1,0 +1,107 @@
+"""The deletes that a guard holds back, source by source, and which of them an operator has accepted.
+
+The service that holds them writes them; `sitemapd accept-deletes` writes the id of what it accepts. So the
+acceptance is of exactly the URLs that were held when it was given: it is void once others are held. All raise
+Unavailable when Redis is away.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from sitemap_store.redis.connection import translated
+from sitemap_store.redis.store import Store
+
+Kind = Literal["watch", "relay", "list"]
+"""What the source is: a watched folder, a relayed table, or lists that are sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What is held back of one source."""
+
+    id: str
+    """Names the set of URLs: another set has another id."""
+    kind: Kind
+    deletes: int
+    """URLs that the source does not have any more."""
+    moves: int
+    """How many of them only change their address: the source's new addresses are held back with them."""
+    listed: int
+    """URLs of the source in the state."""
+    examples: tuple[str, ...]
+    """The first five of them in the alphabet."""
+    since: int
+    """Epoch milliseconds."""
+    accepted: bool = False
+    """An operator has accepted them, and the source has not been compared since."""
+
+
+def held_deletes(store: Store) -> dict[str, Held]:
+    """Source → what is held back of it, by the sources' names."""
+    key = _key(store)
+    with translated(), store.client.pipeline(transaction=True) as pipe:
+        pipe.hgetall(key)
+        pipe.hgetall(f"{key}_accepted")
+        rows, accepted = pipe.execute()
+    found = {}
+    for name, text in sorted(rows.items()):
+        row = json.loads(text)
+        row["examples"] = tuple(row["examples"])
+        found[name.decode()] = Held(**{**row, "accepted": accepted.get(name) == row["id"].encode()})
+    return found
+
+
+def hold(store: Store, source: str, held: Held, digests: bytes) -> None:
+    """Note what is held back in place of what was, and forget what was accepted; `digests`: of the URLs."""
+    key = _key(store)
+    with translated(), store.client.pipeline(transaction=True) as pipe:
+        pipe.hset(key, source, json.dumps({k: v for k, v in asdict(held).items() if k != "accepted"}))
+        pipe.set(f"{key}:{source}", digests)
+        pipe.hdel(f"{key}_accepted", source)
+        pipe.execute()
+
+
+def release(store: Store, source: str) -> None:
+    """Nothing is held back of a source any more."""
+    key = _key(store)
+    with translated(), store.client.pipeline(transaction=True) as pipe:
+        pipe.hdel(key, source)
+        pipe.delete(f"{key}:{source}")
+        pipe.hdel(f"{key}_accepted", source)
+        pipe.execute()
+
+
+def accept(store: Store, source: str, held: Held) -> None:
+    """Let exactly what is held pass when the source is next compared."""
+    with translated():
+        store.client.hset(f"{_key(store)}_accepted", source, held.id)
+
+
+def accepted_digests(store: Store, source: str) -> bytes:
+    """The digests of the URLs that an operator has accepted to be deleted, joined; empty for none."""
+    held = held_deletes(store).get(source)
+    if held is None or not held.accepted:
+        return b""
+    with translated():
+        found: Any = store.client.get(f"{_key(store)}:{source}")
+    return bytes(found or b"")
+
+
+def addresses_of(store: Store, source: str) -> str:
+    """A digest of the settings that made the source's URLs when all of them were listed; "" for none."""
+    with translated():
+        found: Any = store.client.hget(f"{_key(store)}_addresses", source)
+    return (found or b"").decode()
+
+
+def note_addresses(store: Store, source: str, addresses: str) -> None:
+    """Note the digest for `addresses_of`."""
+    with translated():
+        store.client.hset(f"{_key(store)}_addresses", source, addresses)
+
+
+def _key(store: Store) -> str:
+    return f"{store.partitions[0].prefix}:guard"

@@ -1,0 +1,179 @@
+"""A change of what pages inherit is seen as it happens, and costs a look at those pages alone."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from producers.filesystem.cache import Cache, Row
+from producers.filesystem.examine import Examiner, Look
+from producers.filesystem.ledger import Ledger
+from producers.filesystem.root import Root
+from producers.filesystem.scan import Scanner
+from producers.filesystem.selection import Selection
+from producers.filesystem.troubles import Trouble
+from producers.guard import Guard
+from tests.integration.filesystem_world import BASE, World, until
+
+DRAFTS = "---\ncascade: {draft: true}\n---\n"
+
+
+@pytest.fixture
+def world(tmp_path: Path, redis_url: str) -> Iterator[World]:
+    """Give a folder and a site; watchers end with the test."""
+    world = World(tmp_path / "world", redis_url)
+    yield world
+    world.close()
+
+
+@pytest.fixture(params=["never", "always"])
+def polling(request: pytest.FixtureRequest) -> str:
+    """Give both ways to notice changes."""
+    return str(request.param)
+
+
+def test_a_cascade_comes_changes_moves_and_goes(world: World, polling: str) -> None:
+    """Every way in which an `_index.md` may change is seen on the pages below it."""
+    for path in ("a/one.md", "a/b/two.md", "c/three.md", "d/_index.md"):
+        world.write(path)
+    world.watch(generator="hugo", polling=polling, max_delete=1.0)
+    world.until_urls("a/one", "a/b/two", "c/three", "d/")
+    world.write("a/_index.md", DRAFTS)
+    world.until_urls("c/three", "d/")
+    world.write("a/b/_index.md", "---\ncascade: {draft: false}\n---\n")
+    world.until_urls("a/b/", "a/b/two", "c/three", "d/")
+    (world.content / "a/_index.md").rename(world.content / "c/_index.md")
+    world.until_urls("a/one", "a/b/", "a/b/two", "d/")
+    (world.content / "c").rename(world.content / "e")
+    world.until_urls("a/one", "a/b/", "a/b/two", "d/")
+    (world.content / "e/_index.md").unlink()
+    world.until_urls("a/one", "a/b/", "a/b/two", "d/", "e/three")
+    world.write("_index.md", DRAFTS)
+    world.until_urls("a/b/", "a/b/two")
+
+
+def test_a_bundle_comes_and_goes(world: World, polling: str) -> None:
+    """The files beside a new index.md are pages no more, until it goes."""
+    world.write("a/one.md")
+    world.write("a/b/two.md")
+    world.watch(generator="hugo", polling=polling, max_delete=1.0)
+    world.write("a/index.md")
+    world.until_urls("a/")
+    (world.content / "a/index.md").unlink()
+    world.until_urls("a/one", "a/b/two")
+
+
+@pytest.mark.parametrize(
+    ("generator", "parent", "hiding", "other"),
+    [
+        ("eleventy", "a/a.json", '{"permalink": false}', "{}"),
+        ("eleventy", "a/a.11tydata.json", '{"eleventyExcludeFromCollections": true}', '{"x": 1}'),
+        ("eleventy", "a/one.json", '{"permalink": false}', '{"title": "One"}'),
+        ("jekyll", "_config.yml", "defaults: [{scope: {path: a}, values: {published: false}}]", "title: x"),
+    ],
+)
+def test_other_generators_parents_are_watched_too(
+    world: World, polling: str, generator: str, parent: str, hiding: str, other: str
+) -> None:
+    """Data files and `_config.yml` are no pages, and their changes are seen all the same."""
+    world.write("a/one.md")
+    world.write("b/two.md")
+    world.watch(generator=generator, polling=polling, max_delete=1.0)
+    world.write(parent, hiding)
+    world.until_urls("b/two")
+    world.write(parent, other)
+    world.until_urls("a/one", "b/two")
+    world.write(parent, hiding)
+    world.until_urls("b/two")
+    (world.content / parent).unlink()
+    world.until_urls("a/one", "b/two")
+
+
+def test_a_change_while_nobody_watched_is_found(world: World) -> None:
+    """What a page inherited is remembered with it; a restart with nothing changed reads and sends nothing."""
+    for path in ("a/one.md", "a/two.md", "b/three.md"):
+        world.write(path)
+    world.write("a/_index.md", DRAFTS)
+    world.watch(generator="hugo", max_delete=1.0)
+    world.until_urls("b/three")
+    assert world.watchers.pop().stop()
+    world.write("a/_index.md", "---\ntitle: A\n---\n")
+    world.watch(generator="hugo", max_delete=1.0)
+    world.until_urls("a/", "a/one", "a/two", "b/three")
+    assert world.watchers.pop().stop()
+    with world.nothing_sent():
+        world.watch(generator="hugo", max_delete=1.0)
+
+
+def test_only_the_pages_below_are_read_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those beside it, and none at all for a change that concerns no entry."""
+    for path in ("a/one.md", "a/b/two.md", "c/three.md", "_index.md", "a/_index.md"):
+        old = world.write(path)
+        os.utime(old, (1_600_000_000, 1_600_000_000))
+    time.sleep(0.2)  # times that are younger prove nothing, and such a file is read again anyhow
+    read: list[bytes] = []
+    examine = Examiner.examine
+
+    def noted(self: Examiner, look: Look) -> Row | None:
+        read.append(look.path)
+        return examine(self, look)
+
+    monkeypatch.setattr(Examiner, "examine", noted)
+    world.watch(generator="hugo", max_delete=1.0)
+    read.clear()
+    with world.nothing_sent():
+        os.utime(
+            world.write("a/_index.md", "---\ncascade: {type: docs}\n---\n"), (1_600_000_000, 1_600_000_000)
+        )
+    assert {path for path in read if b"marker" not in path} == {b"a/_index.md"}
+    read.clear()
+    world.write("a/_index.md", DRAFTS)
+    world.until_urls(*{url for url in world.urls() if not url.startswith("a/")})
+    assert set(read) == {b"a/_index.md", b"a/one.md", b"a/b/two.md"}
+
+
+def test_a_broken_parent_keeps_its_pages_as_they_were(world: World) -> None:
+    """A new page waits until somebody mends the file; the log names it once."""
+    world.write("a/one.md")
+    world.write("b/two.md")
+    watcher = world.watch(generator="hugo", max_delete=1.0)
+    world.write("a/_index.md", "---\ncascade: [\n---\n")
+    until(lambda: "a/_index.md" in str(watcher.health()["last_trouble"]))
+    world.write("a/new.md")
+    world.write("b/new.md")
+    world.until_urls("a/one", "b/two", "b/new")
+    world.write("a/_index.md", "---\ncascade: {draft: false}\n---\n")
+    world.until_urls("a/", "a/one", "a/new", "b/two", "b/new")
+
+
+def test_a_look_before_the_first_scan_came_to_a_folder_waits_for_it(world: World) -> None:
+    """What a folder hides is known when the scan has been there: no draft is published for a moment."""
+    world.write("a/one.md")
+    world.write("z/_index.md", DRAFTS)
+    world.write("z/two.md")
+    world.write("y/.sitemapignore", "three.md")
+    world.write("y/three.md")
+    source = world.source(generator="hugo")
+    guard = Guard(world.publisher.store, source.name, "watch", share=source.max_delete)
+    root, cache, troubles = Root(source.directory, source.name), Cache(None), list[Trouble]()
+    scanner = Scanner(
+        source,
+        root,
+        selection=Selection(source.include, source.left_out, source.generator),
+        examiner=Examiner(source, world.site, settle_ns=0, report=troubles.append),
+        cache=cache,
+        ledger=Ledger(source, world.publisher, cache, troubles.append, guard),
+        report=troubles.append,
+        clock=lambda: int(time.time() * 1000),
+        watch=None,
+    )
+
+    def between() -> None:
+        scanner.look([b"z/two.md", b"y/three.md", b"a/one.md"])
+
+    scanner.scan(send=True, between=between)
+    assert world.urls() == {"a/one"}
+    assert [event.loc for event in world.publisher.events] == [BASE + "a/one"]
+    cache.close()
