@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import redis
@@ -68,6 +69,45 @@ def check_redis(parts: Parts) -> list[str]:
             f"checked: {'; '.join(unseen)}"
         )
     return wrong
+
+
+def may_lose(client: redis.Redis) -> str:
+    """What the Redis in use may lose of what it has acknowledged, in a sentence or two with the way out.
+
+    Raises Unavailable when it is away.
+    """
+    with translated():
+        info = _allowed(client.info)
+        settings = {
+            name: _allowed(partial(_setting, client, name))
+            for name in ("appendonly", "appendfsync", "min-replicas-to-write")
+        }
+    append_only = settings["appendonly"] or {0: "no", 1: "yes"}.get((info or {}).get("aof_enabled", -1))
+    if append_only is None:
+        said = "its user may not ask (CONFIG, INFO), so what a crash may lose can't be checked"
+    elif append_only == "no":
+        said = "a restart loses everything since its last snapshot: set appendonly to yes"
+    elif settings["appendfsync"] is None:
+        said = "its user may not ask for appendfsync, so what a power cut may lose can't be checked"
+    elif settings["appendfsync"] == "always":
+        said = "a crash or a power cut loses nothing that was acknowledged"
+    elif settings["appendfsync"] == "everysec":
+        said = (
+            "a crash of Redis loses nothing that was acknowledged, a power cut up to a second of it: "
+            "appendfsync always loses nothing, and each append then waits for the disk"
+        )
+    else:
+        said = "a power cut loses what the system had not written yet, some 30 s: set appendfsync to everysec"
+    replicas = int((info or {}).get("connected_slaves", 0))
+    if replicas:
+        said += f". It has {replicas} replicas: one that takes over has lost what it had not got yet"
+        if not int(settings["min-replicas-to-write"] or 0):
+            said += ", which min-replicas-to-write bounds"
+    return said
+
+
+def _setting(client: redis.Redis, name: str) -> Any:
+    return client.config_get(name).get(name)
 
 
 def _allowed(ask: Callable[[], Any]) -> Any:

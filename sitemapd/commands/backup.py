@@ -35,7 +35,6 @@ def backup(context: Context, file: str, as_json: bool) -> None:
     from sitemapd.embedded import redis_running
 
     parts, name, path = context.parts, context.site_name, _path(file)
-    store = parts.store(name)
     if path is None and sys.stdout.isatty():
         raise click.UsageError("Standard output is a terminal: name a file, or give it a pipe.")
     with ExitStack() as stack:
@@ -51,6 +50,7 @@ def backup(context: Context, file: str, as_json: bool) -> None:
             bar.update(done - bar.pos)
 
         target = sys.stdout.buffer if path is None else stack.enter_context(written(path))
+        store = parts.store(name)
         found = back_up(store, target, store.now(), alive)
     line = json.dumps(found._asdict())
     if not as_json:

@@ -48,7 +48,7 @@ def doctor(context: Context, as_json: bool, web_user: str | None) -> None:
 
 
 def _look(parts: Parts, web_user: str | None) -> Iterator[Finding]:
-    from sitemapd.redis_settings import check_redis
+    from sitemapd.redis_settings import check_redis, may_lose
 
     yield _packages()
     yield _try("watch", lambda: f"{sum(map(len, parts.sources.values()))} directories are set")
@@ -58,6 +58,8 @@ def _look(parts: Parts, web_user: str | None) -> Iterator[Finding]:
     yield _access(parts)
     redis = _try("redis", lambda: "; ".join(check_redis(parts)) or "keeps what it is told")
     yield redis
+    if redis.fine:
+        yield _try("redis may lose", lambda: may_lose(parts.client))
     for name in parts.sites:
         folder = parts.folder(name)
         yield _try(f"output of {name}", partial(_output, folder, web_user))

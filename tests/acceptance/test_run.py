@@ -15,7 +15,7 @@ import httpx
 import pytest
 import redis
 
-from tests.acceptance.place import BASE, ROOT, Place, Service
+from tests.acceptance.place import BASE, ROOT, Place, Service, add
 from tests.acceptance.processes import running
 from tests.acceptance.until import until
 from tests.published import listed, picture, published
@@ -237,3 +237,23 @@ def test_a_lost_data_folder_is_one_command_away(place: Place, lost: str, word: s
         assert {name: each[0] for name, each in picture(place.output).items()} == {
             name: each[0] for name, each in before.items()
         }
+
+
+def test_the_server_of_a_data_folder_is_backed_up_and_restored_while_nothing_runs(place: Place) -> None:
+    """Without redis_url and without `sitemapd run`, the commands start that server themselves."""
+    config = place.configure(f'data_dir = "data"\n[sites.main]\nbase_url = "{BASE}"\noutput = "public"\n')
+    service = place.service("run", "--port", "0")
+    service.says("Serving at ")
+    place.events(add("a", source="cms"), add("b"))
+    place.wait()
+    assert service.stop() == 0
+    before = picture(place.output)
+    place.ok("backup", "site.backup")
+    shutil.rmtree(place.folder / "data")
+    assert "Restored 2 URLs in 1 shards" in place.ok("--config", str(config), "restore", "site.backup").out
+    again = place.service("run", "--port", "0")
+    again.says("Serving at ")
+    place.wait()
+    assert place.ok("show", BASE + "a", "--json").json["source"] == "cms"
+    assert again.stop() == 0
+    assert picture(place.output) == before

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,12 @@ from sitemapd_client import AsyncClient, Client, Problem, Unavailable
 from tests.client.fake_server import FakeServer, never, problem
 
 LOC = "https://shop.example.com/tea"
+
+
+def finish(work: Coroutine[Any, Any, None]) -> None:
+    """Run to the end, in a thread of its own: a test before may have left a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, work).result()
 
 
 def test_it_has_the_methods_of_the_other() -> None:
@@ -33,7 +41,7 @@ def test_each_call_is_one_request(server: FakeServer) -> None:
             assert (await client.send([LOC, {"op": "delete", "loc": LOC}])).accepted == 2
             assert (await client.sync("cms", [LOC])).listed == 1
 
-    asyncio.run(work())
+    finish(work())
     assert [len(request.events) for request in server.received] == [1, 1, 1, 2, 1]
     assert {request.connection for request in server.received} == {1}
 
@@ -48,7 +56,7 @@ def test_refusal_is_an_exception(server: FakeServer) -> None:
                 await client.add("/x")
             assert caught.value.rule == "not-absolute"
 
-    asyncio.run(work())
+    finish(work())
 
 
 def test_asynchronous_iterables_are_streamed(server: FakeServer) -> None:
@@ -68,7 +76,7 @@ def test_asynchronous_iterables_are_streamed(server: FakeServer) -> None:
             with pytest.raises(RuntimeError, match="cursor"):
                 await client.sync("cms", urls(7))
 
-    asyncio.run(work())
+    finish(work())
     assert [len(request.events) for request in server.received] == [1500, 500]
 
 
@@ -90,7 +98,7 @@ def test_loop_goes_on(server: FakeServer) -> None:
                 await call
             assert ticks
 
-    asyncio.run(work())
+    finish(work())
 
 
 def test_calls_go_side_by_side(server: FakeServer) -> None:
@@ -100,7 +108,7 @@ def test_calls_go_side_by_side(server: FakeServer) -> None:
         async with AsyncClient(server.url) as client:
             await asyncio.gather(*(client.add(f"{LOC}/{number}") for number in range(40)))
 
-    asyncio.run(work())
+    finish(work())
     assert len({request.events[0]["loc"] for request in server.received}) == 40
     assert len({request.connection for request in server.received}) <= 4
 
@@ -125,6 +133,6 @@ def test_cancelled_list_reads_no_further(server: FakeServer) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await call
 
-    asyncio.run(work())
+    finish(work())
     assert len(read) < 10_000
     assert server.received == []

@@ -1,4 +1,4 @@
-"""A backup is enough to go on: the same seats, sources and dates. What the tree has newer comes from it."""
+"""A backup is enough to go on: the same seats, sources and dates, also beside a tree that is newer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.integration.store_world import (
     work,
     work_until_crash,
 )
-from tests.published import listed, picture, published
+from tests.published import listed, picture, published, urls_of
 from tests.world import BASE, World, make_site
 
 MakeWorld = Callable[[Site], World]
@@ -450,6 +450,49 @@ def test_a_split_during_the_backup_moves_no_url_twice(
     world.now += DAY + 200_000
     world.settle()
     consistent(world)
+
+
+@pytest.mark.parametrize("tree", ["the tree", "no tree"])
+@pytest.mark.parametrize("nth", range(1, 6))
+@pytest.mark.parametrize("point", ["merged", "committed", "renamed", "published", "index_renamed", "never"])
+def test_a_merge_during_the_backup_loses_no_url(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, nth: int, point: str, tree: str
+) -> None:
+    """Before the copy of any shard, and however far it has come: each URL is listed, in every moment."""
+    world = make_world(make_site(shard_size=3))
+    paths = [f"p{n}" for n in range(13)]
+    push(world, *(add(path, source="a") for path in paths))
+    world.settle()
+    world.now += 5000
+
+    def merge() -> None:
+        assert world.merge("w1", 0, 1, 3)
+        if point != "merged":
+            world.keep()
+            work_until_crash(world, point, 1)
+
+    during(monkeypatch, nth, merge)
+    data = taken(world)
+    if tree == "no tree":
+        for path in world.folder.iterdir():
+            path.unlink()
+    restored(world, data)
+
+    def listed_now(_point: str = "") -> None:
+        assert tree == "no tree" or urls_in(world) == {BASE + path for path in paths}
+
+    world.fault = listed_now
+    world.keep()
+    work(world)
+    world.settle()
+    assert urls_in(world) == {BASE + path for path in paths}
+    settled(world, *paths)
+    consistent(world)
+
+
+def urls_in(world: World) -> set[str]:
+    """The URLs that a crawler finds at this moment; a move may list one twice."""
+    return {url.loc for name in listed(world.folder) for url in urls_of(world.folder / name)}
 
 
 def test_a_shard_that_gives_its_urls_to_an_earlier_one_hides_none(
