@@ -31,9 +31,9 @@ SERIAL: Final = {
 }
 
 
-def until(holds: Callable[[], object], what: object = "") -> None:
+def until(holds: Callable[[], object], what: object = "", within: float = PATIENCE) -> None:
     """Wait until a condition holds; `what`, called if it is callable, says what is missing."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + within
     while not holds():
         if time.monotonic() > deadline:
             raise AssertionError(what() if callable(what) else what or "it never came true")

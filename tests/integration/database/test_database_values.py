@@ -206,3 +206,22 @@ def test_a_database_without_an_encoding(world: World) -> None:
     world.becomes("p/tea", "p/caf%C3%A9")
     wanted = {r"slug = caf\xe9", r"slug = \xff"}
     until(lambda: wanted <= {row["loc"] for row in world.store.rejected()}, relay.health)
+
+
+def test_numbers_that_are_dates(world: World) -> None:
+    """Digits, a Julian day, milliseconds and seconds: each is the date that it can only be."""
+    real = "double" if world.kind == "mysql" else "double precision"
+    columns = {"digits": "int", "ms": "bigint", "julian": real}
+    world.run(*(f"ALTER TABLE products ADD {name} {kind}" for name, kind in columns.items()))
+    world.run(
+        "INSERT INTO products (slug, digits, ms, julian) VALUES ('tea', 20260321, 1774092153000, 2461120.974)"
+    )
+    found = {}
+    for column in columns:
+        relay = world.relay(name=f"by_{column}", url=f"/{column}/{{slug}}", lastmod=column, timezone="UTC")
+        (entry,) = world.entries(f"by_{column}").values()
+        found[column] = entry.lastmod
+        assert relay.stop()
+    assert found["digits"] == "2026-03-21"
+    assert found["ms"] == "2026-03-21T11:22:33Z"
+    assert found["julian"].startswith("2026-03-21T11:22:3")
