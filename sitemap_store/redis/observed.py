@@ -108,8 +108,9 @@ def totals(store: Store) -> Totals:
     lag: Counter[str] = Counter()
     with translated(), store.client.pipeline(transaction=False) as pipe:
         for partition in store.partitions:
-            for name in ("stats", "events", "refusals", "lag"):
-                pipe.hgetall(f"{partition.prefix}:{name}")
+            keys = partition.keys
+            for key in (keys.stats(), keys.events(), keys.refusals(), keys.lag()):
+                pipe.hgetall(key)
         answers = pipe.execute()
     for place, into in enumerate((stats, events, rules, lag)):
         for answer in answers[place::4]:
@@ -133,7 +134,7 @@ def last_hour(store: Store, now: int) -> tuple[tuple[Minute, ...], Lag]:
     with translated(), store.client.pipeline(transaction=False) as pipe:
         for minute in numbers:
             for partition in store.partitions:
-                pipe.hgetall(f"{partition.prefix}:min:{minute}")
+                pipe.hgetall(partition.keys.minute(minute))
         answers = iter(pipe.execute())
     rows, lag = [], Counter[str]()
     for minute in numbers:
@@ -149,13 +150,13 @@ def shards(store: Store) -> Iterator[ShardRow]:
     """The published shards, an index file at a time and in no order; memory is one index file."""
     for partition in store.partitions:
         with translated(), store.client.pipeline(transaction=False) as pipe:
-            pipe.zrange(f"{partition.prefix}:due", 0, -1)
-            pipe.hkeys(f"{partition.prefix}:index_sizes")
+            pipe.zrange(partition.keys.due(), 0, -1)
+            pipe.hkeys(partition.keys.index_sizes())
             due, files = pipe.execute()
         waiting = set(due)
         for k in sorted(files, key=int):
             with translated():
-                listed: Any = store.client.hgetall(f"{partition.prefix}:idx:{int(k)}")
+                listed: Any = store.client.hgetall(partition.keys.listing(int(k)))
             for shard, line in listed.items():
                 section, number, lastmod, file = line.decode().split(" ")
                 yield ShardRow(section, int(number), int(lastmod), file, shard in waiting)
@@ -167,7 +168,7 @@ def uncovered(store: Store) -> tuple[int, list[str]]:
     for partition in store.partitions:
         counts: dict[bytes, int] = {}  # a scan may give a shard twice
         with translated():
-            for shard, row in store.client.hscan_iter(f"{partition.prefix}:uncovered", count=SLICE):
+            for shard, row in store.client.hscan_iter(partition.keys.uncovered(), count=SLICE):
                 if shard not in counts:
                     counts[shard], some = json.loads(row)
                     examples += some[: EXAMPLES - len(examples)]
@@ -181,7 +182,7 @@ def feed(store: Store, *, after: str = "", limit: int = 20) -> list[Published]:
     with translated(), store.client.pipeline(transaction=False) as pipe:
         for partition in store.partitions:
             low = places.get(partition)
-            pipe.xrevrange(f"{partition.prefix}:feed", "+", f"({low}" if low else "-", count=limit)
+            pipe.xrevrange(partition.keys.feed(), "+", f"({low}" if low else "-", count=limit)
         answers = pipe.execute()
     at = [places.get(partition, "0-0") for partition in store.partitions]
     found = sorted(
@@ -211,7 +212,7 @@ def feed(store: Store, *, after: str = "", limit: int = 20) -> list[Published]:
 
 def note_producer(store: Store, source: str, how: Mapping[str, object]) -> None:
     """Note how a source's watcher or relay stands; those that have long said nothing are forgotten."""
-    key, now = f"{store.partitions[0].prefix}:producers", store.now()
+    key, now = store.partitions[0].keys.producers(), store.now()
     with translated():
         store.client.hset(key, source, json.dumps({**how, "seen": now}, default=str))
     for name, known in producers(store).items():
@@ -223,7 +224,7 @@ def note_producer(store: Store, source: str, how: Mapping[str, object]) -> None:
 def producers(store: Store) -> dict[str, dict[str, Any]]:
     """source → how its watcher or relay stood when it was last heard of (`seen`, epoch ms)."""
     with translated():
-        rows: Any = store.client.hgetall(f"{store.partitions[0].prefix}:producers")
+        rows: Any = store.client.hgetall(store.partitions[0].keys.producers())
     return {name.decode(): json.loads(value) for name, value in sorted(rows.items())}
 
 

@@ -5,15 +5,15 @@ local SOURCES, MINUTE, KEPT = 1000, 60000, 3900000
 -- Counts events of a source. Names beyond the first thousand are counted together, as "*".
 local function count_event(op, source, n)
   local name = op .. ' ' .. source
-  if redis.call('HINCRBY', key('events'), name, n) == tonumber(n) and redis.call('HLEN', key('events')) > SOURCES then
-    redis.call('HDEL', key('events'), name)
-    redis.call('HINCRBY', key('events'), op .. ' *', n)
+  if redis.call('HINCRBY', keys.events(), name, n) == tonumber(n) and redis.call('HLEN', keys.events()) > SOURCES then
+    redis.call('HDEL', keys.events(), name)
+    redis.call('HINCRBY', keys.events(), op .. ' *', n)
   end
 end
 
 -- Counts something of the minute that it is; an hour and five minutes are kept.
 local function count_minute(now, name, n)
-  local minute = key('min:' .. string.format('%d', math.floor(now / MINUTE)))
+  local minute = keys.minute(string.format('%d', math.floor(now / MINUTE)))
   redis.call('HINCRBY', minute, name, n)
   if redis.call('HLEN', minute) == 1 then redis.call('PEXPIRE', minute, KEPT) end
 end
@@ -30,20 +30,20 @@ local function count_lag(now, kind, since)
       break
     end
   end
-  redis.call('HINCRBY', key('lag'), kind .. ' ' .. le, 1)
-  redis.call('HINCRBY', key('lag'), kind .. ' sum', ms)
+  redis.call('HINCRBY', keys.lag(), kind .. ' ' .. le, 1)
+  redis.call('HINCRBY', keys.lag(), kind .. ' sum', ms)
   if kind == 'shard' then count_minute(now, 'lag ' .. le, 1) end
   return ms
 end
 
 -- Records that a shard's file was rewritten, or goes since the shard is empty (`file` is "").
 local function record_published(now, section, file, before, urls, events, bytes, since)
-  redis.call('HSET', key('stats'), 'published', now)
-  redis.call('HINCRBY', key('stats'), 'rewrites', 1)
-  redis.call('HINCRBY', key('stats'), 'bytes', bytes)
-  redis.call('HSET', key('sec:' .. section), 'published', now)
+  redis.call('HSET', keys.stats(), 'published', now)
+  redis.call('HINCRBY', keys.stats(), 'rewrites', 1)
+  redis.call('HINCRBY', keys.stats(), 'bytes', bytes)
+  redis.call('HSET', keys.section(section), 'published', now)
   count_minute(now, 'rewrites', 1)
-  redis.call('XADD', key('feed'), 'MAXLEN', '~', 200, '*', 'file', file ~= '' and file or before, 'section', section,
+  redis.call('XADD', keys.feed(), 'MAXLEN', '~', 200, '*', 'file', file ~= '' and file or before, 'section', section,
     'urls', urls, 'events', events, 'bytes', bytes, 'lag', count_lag(now, 'shard', since),
     'at', format('%d', now), 'gone', file == '' and '1' or '')
 end
@@ -51,7 +51,7 @@ end
 -- Records that an index file was rewritten.
 local function record_index(now, since, bytes)
   count_lag(now, 'index', since)
-  redis.call('HINCRBY', key('stats'), 'index_rewrites', 1)
-  redis.call('HINCRBY', key('stats'), 'bytes', bytes)
+  redis.call('HINCRBY', keys.stats(), 'index_rewrites', 1)
+  redis.call('HINCRBY', keys.stats(), 'bytes', bytes)
 end
 
