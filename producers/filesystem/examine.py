@@ -27,9 +27,9 @@ from producers.filesystem.inherit import NOTHING, Inherited
 from producers.filesystem.mapping import Mapping
 from producers.filesystem.page import NO_FACTS, Facts, FrontMatterError, read_page
 from producers.filesystem.paths import joined
+from producers.filesystem.problems import Problem, shown
 from producers.filesystem.selection import is_service_page
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.troubles import Trouble, shown
 from sitemap_store.errors import Refused
 from sitemap_store.model.site import Site
 
@@ -75,7 +75,7 @@ class Examiner:
         site: Site,
         *,
         settle_ns: int,
-        report: Callable[[Trouble], None],
+        report: Callable[[Problem], None],
         committed: Callable[[bytes, bytes], int] | None = None,
     ) -> None:
         self._source = source
@@ -133,7 +133,7 @@ class Examiner:
         why, loc = self._address(look, digest, facts)
         if facts.warnings and (look.old is None or look.old.digest != digest):
             for warning in facts.warnings:
-                self._report(Trouble(look.path, "front matter", warning))
+                self._report(Problem(look.path, "front matter", warning))
         if not look.name.isascii():
             self._tell_twin(look)
         lastmod, changed, by = self._lastmod(look, facts, digest)
@@ -162,7 +162,7 @@ class Examiner:
             why = "" if facts.head is NO_HEAD else leads_elsewhere(facts.head, loc, self._mapping)
         except Refused as refused:
             if look.old is None or look.old.why != "refused" or look.old.digest != digest:
-                self._report(Trouble(look.path, "refused", refused.detail, refused))
+                self._report(Problem(look.path, "refused", refused.detail, refused))
             return "refused", ""
         return why, "" if why else loc
 
@@ -191,7 +191,7 @@ class Examiner:
         return digest.digest(), facts, found
 
     def _kept(self, look: Look, kind: str, detail: str) -> Row:
-        self._report(Trouble(look.path, kind, detail))
+        self._report(Problem(look.path, kind, detail))
         return look.old or _blank(look, kind)
 
     def _tell_twin(self, look: Look) -> None:
@@ -200,7 +200,7 @@ class Examiner:
             twin = os.fsencode(unicodedata.normalize(form, written))
             if twin != look.name and os.path.lexists(look.root + b"/" + joined(look.folder, twin)):
                 detail = "there is a second file whose name looks the same (one NFC, one NFD)"
-                self._report(Trouble(joined(look.folder, min(look.name, twin)), "twin", detail))
+                self._report(Problem(joined(look.folder, min(look.name, twin)), "twin", detail))
 
     def _lastmod(self, look: Look, facts: Facts, digest: bytes) -> tuple[str, int, str]:
         """The date as it is written, its instant in epoch milliseconds, and the choice that gave it."""

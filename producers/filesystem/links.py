@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from producers.filesystem.problems import Problem, shown
 from producers.filesystem.selection import Selection
-from producers.filesystem.troubles import Trouble, shown
 
 
 class Links:
     """The ways that were taken on one root. `report` is told of a link that isn't followed."""
 
-    def __init__(self, root: bytes, selection: Selection, report: Callable[[Trouble], None]) -> None:
+    def __init__(self, root: bytes, selection: Selection, report: Callable[[Problem], None]) -> None:
         self._root = root
         self._selection = selection
         self._report = report
@@ -37,7 +37,7 @@ class Links:
         other = self._other_way(folder, real)
         if other:
             detail = f"leads to {other}; each folder is looked at once, so this way is not followed"
-            self._report(Trouble(folder, "link", detail))
+            self._report(Problem(folder, "link", detail))
         return not other
 
     def _other_way(self, folder: bytes, real: bytes) -> str:

@@ -11,9 +11,9 @@ from producers.filesystem.inherit import Inheritance
 from producers.filesystem.links import Links
 from producers.filesystem.page import fields_read
 from producers.filesystem.paths import is_below, is_gone, joined, read_start
+from producers.filesystem.problems import Problem
 from producers.filesystem.selection import IGNORE_FILE, SWAPPED, Selection
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.troubles import Trouble
 from sitemap_store.errors import Unavailable
 
 IGNORE_BYTES: Final = 1 << 20
@@ -44,7 +44,7 @@ class Tree:
         root: bytes,
         *,
         selection: Selection,
-        report: Callable[[Trouble], None],
+        report: Callable[[Problem], None],
         watch: Callable[[bytes], None] | None,
     ) -> None:
         self._source = source
@@ -116,7 +116,7 @@ class Tree:
                 # Without it private pages would be listed.
                 raise OSError(error.errno, f"{error.strerror}: {IGNORE_FILE.decode()}") from error
         for sentence in self._selection.set_ignore(folder, text):
-            self._report(Trouble(joined(folder, IGNORE_FILE), "ignore file", sentence))
+            self._report(Problem(joined(folder, IGNORE_FILE), "ignore file", sentence))
         self.inheritance.learn(folder, names)
         return entries
 
@@ -145,7 +145,7 @@ class Tree:
     def _cannot_look(self, folder: bytes, name: bytes, error: OSError) -> None:
         self._locked.add(folder)
         detail = f"can't be looked at ({error.strerror}), so what was known of it stays"
-        self._report(Trouble(joined(folder, name), "unreadable", detail))
+        self._report(Problem(joined(folder, name), "unreadable", detail))
 
     def _cannot_list(self, folder: bytes, error: OSError) -> None:
         self._locked.add(folder)
@@ -156,4 +156,4 @@ class Tree:
                 "that sitemapd runs as read it",
             )
         detail = f"can't be listed ({error.strerror}), so what was known of it stays"
-        self._report(Trouble(folder, "unreadable", detail))
+        self._report(Problem(folder, "unreadable", detail))
