@@ -16,7 +16,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,7 +171,8 @@ class WatchedFolder(OpenSource[bytes]):
         difference, state = self._difference, self._state
         self._scan(send=state.ready.is_set())
         difference.forget_have()
-        difference.have(self._store.listing(self._source.name))
+        for name in filter(None, (self._source.name, state.guard.find_former())):
+            difference.have(self._store.listing(name))
         if state.cold and difference.listed():
             self._cache.take_dates()
         self._sender.report_shared()
@@ -260,12 +261,14 @@ class Watcher(Runner[WatchState]):
         *,
         state_dir: Path | None = None,
         accept_deletes: bool = False,
+        configured: Collection[str] | None = None,
         command: str = "sitemapd",
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """`state_dir` keeps the cache (None: for this run only). `accept_deletes` lets the first
-        comparison delete more than `max_delete`. `command` begins a command line about the site. `clock`
+        comparison delete more than `max_delete`. `configured` are the names of all sources of the site,
+        by which a renamed one is recognised. `command` begins a command line about the site. `clock`
         gives seconds since 1970.
         """
         self.source = source
@@ -279,6 +282,8 @@ class Watcher(Runner[WatchState]):
             "watch",
             share=source.max_delete,
             addresses=digest_of(*addresses, self._site.rules.base),
+            place=digest_of(source.directory.absolute()),
+            configured=configured,
             command=command,
         )
         wake = threading.Event()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sitemap_store.redis.connection import translated
 from sitemap_store.redis.store import Store
@@ -92,14 +92,27 @@ def accepted_digests(store: Store, source: str) -> bytes:
     return bytes(found or b"")
 
 
-def addresses_of(store: Store, source: str) -> str:
-    """A digest of the settings that made the source's URLs when all of them were listed; "" for none."""
-    with translated():
-        found: Any = store.client.hget(store.partitions[0].keys.guard_addresses(), source)
-    return (found or b"").decode()
+class Origin(NamedTuple):
+    """What made a source's URLs when all of them were listed; "" for what is not known."""
+
+    addresses: str = ""
+    """A digest of the settings that make addresses."""
+    place: str = ""
+    """A digest of where the source is."""
 
 
-def note_addresses(store: Store, source: str, addresses: str) -> None:
-    """Note the digest for `addresses_of`."""
+def origins(store: Store) -> dict[str, Origin]:
+    """Source → its origin, of all sources that were listed as a whole."""
     with translated():
-        store.client.hset(store.partitions[0].keys.guard_addresses(), source, addresses)
+        found: Any = store.client.hgetall(store.partitions[0].keys.guard_addresses())
+    return {name.decode(): Origin(*value.decode().split(" ")) for name, value in found.items()}
+
+
+def note_origin(store: Store, source: str, origin: Origin, former: str) -> None:
+    """Note a source's origin; forget that of the source whose name it had before ("" for none)."""
+    key = store.partitions[0].keys.guard_addresses()
+    with translated(), store.client.pipeline(transaction=True) as pipe:
+        pipe.hset(key, source, " ".join(filter(None, origin)))
+        if former:
+            pipe.hdel(key, former)
+        pipe.execute()

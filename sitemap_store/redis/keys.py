@@ -238,9 +238,9 @@ class Keys:
         """Source → id of what an operator has accepted of that."""
         return f"{self.prefix}:guard_accepted"
 
-    @_key("hash", writer="note_addresses", bound="one a source")
+    @_key("hash", writer="note_origin", bound="one a source")
     def guard_addresses(self) -> str:
-        """Source → digest of the settings that made its URLs when all of them were last listed."""
+        """Source → digests of the settings that made its URLs when all were last listed, and of its place."""
         return f"{self.prefix}:guard_addresses"
 
     @_key("stream", writer="reject", bound="about 1,000 entries")
