@@ -5,7 +5,7 @@
 2. Its front matter and head decide whether it is listed, and where; its path otherwise.
 3. The first of the source's lastmod choices that has a date gives it. `content` and `mtime` never
    move it back, or on, for the same bytes: only a newer mtime moves `mtime` on.
-4. What can't be read keeps the row that it had. Each trouble is reported once.
+4. What can't be read keeps the row that it had. Each problem is reported once.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Examiner:
             for warning in facts.warnings:
                 self._report(Problem(look.path, "front matter", warning))
         if not look.name.isascii():
-            self._tell_twin(look)
+            self._report_twin(look)
         lastmod, changed, by = self._lastmod(look, facts, digest)
         found, now = look.found, look.now
         times = _fitting(found.st_mtime_ns), _fitting(found.st_ctime_ns)
@@ -149,7 +149,7 @@ class Examiner:
         ))  # fmt: skip
 
     def _address(self, look: Look, digest: bytes, facts: Facts) -> tuple[str, str]:
-        """Why a file is not to be listed, or else the URL that it speaks for."""
+        """Why a file is not to be listed, or else the URL that it has."""
         if not self._source.service_pages and is_service_page(look.path):
             return "service page", ""
         if facts.why:
@@ -194,7 +194,7 @@ class Examiner:
         self._report(Problem(look.path, kind, detail))
         return look.old or _blank(look, kind)
 
-    def _tell_twin(self, look: Look) -> None:
+    def _report_twin(self, look: Look) -> None:
         written = os.fsdecode(look.name)
         for form in ("NFC", "NFD"):
             twin = os.fsencode(unicodedata.normalize(form, written))

@@ -162,16 +162,16 @@ class GitDates:
 
     def _differences(self, pairs: list[tuple[str, str]]) -> list[set[bytes]]:
         if self._state.stopping.is_set():
-            raise GitError("reading the history was told to stop")
+            raise GitError("reading the history was stopped")
         if not pairs:
             return []
         asked = "".join(f"{commit} {parent}\n" for commit, parent in pairs).encode()
-        told = self._git(
+        answer = self._git(
             "diff-tree", "--stdin", "--always", "-r", "-z", "--name-only", "--no-renames", "--relative",
             asked=asked,
         )  # fmt: skip
         found: list[set[bytes]] = []
-        for token in told.split(b"\x00"):
+        for token in answer.split(b"\x00"):
             # No file is named by the commit that it is in: the name would change the commit.
             if len(found) < len(pairs) and token == pairs[len(found)][0].encode():
                 found.append(set())

@@ -150,7 +150,7 @@ class Tree:
         return ""
 
     def find(self, folder: bytes, name: bytes) -> os.stat_result | None:
-        """What there is under a name; None for nothing. Raises OSError, reported, when that can't be told."""
+        """What there is under a name; None for nothing. Raises OSError, reported, when that is not known."""
         try:
             return os.stat(joined(self._root, joined(folder, name)), follow_symlinks=self._follow)
         except OSError as error:

@@ -96,7 +96,7 @@ class WatchedFolder(OpenSource[bytes]):
         if not why:
             self._table = WatchTable(
                 root.path,
-                mark=state.pending.add,
+                add=state.pending.add,
                 matters=self._matters,
                 lost=self._lose,
                 follow=source.follow_symlinks,

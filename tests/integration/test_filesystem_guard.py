@@ -405,7 +405,7 @@ def test_a_folder_that_was_moved_out_gives_its_watches_back(tmp_path: Path) -> N
     marked: list[bytes] = []
     (content / "a" / "b").mkdir(parents=True)
     table = WatchTable(
-        os.fsencode(content), mark=marked.append, matters=lambda *_: True, lost=lambda sentence: None
+        os.fsencode(content), add=marked.append, matters=lambda *_: True, lost=lambda sentence: None
     )
     try:
         for folder in (b"", b"a", b"a/b"):
