@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from producers.filesystem.paths import joined
 from sitemap_store.model.dates import instant_ms
