@@ -13,8 +13,8 @@ from typing import Any, Final
 import pytest
 
 from producers.filesystem import scan
+from producers.filesystem.folder import WatchedFolder
 from producers.filesystem.inotify import WatchTable
-from producers.filesystem.watcher import WatchedFolder
 from tests import needs
 from tests.integration.filesystem_world import World, until
 
