@@ -7,6 +7,8 @@
    the source stays open and goes on noting what changes; after anything else it is opened anew.
 3. After a failure the whole source is compared again, unless an outbox keeps what was not sent. Nothing is
    lost by that: what was not sent is not remembered as sent either.
+
+Longer than most modules: the questions and the loop that asks them are read together.
 """
 
 from __future__ import annotations

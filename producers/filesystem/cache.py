@@ -1,8 +1,10 @@
 """What a source remembers of its files: one SQLite file, which may be deleted at any time.
 
-It spares reading unchanged files, knows which other file still maps to a URL, and stands for what
-was sent last: a change is committed here after its events were appended, and never before. So a
-crash in between sends them once more, which changes nothing.
+It spares reading unchanged files and knows which other file still maps to a URL. A single change is committed
+here after its events were appended, and never before: a crash in between sends them once more, which changes
+nothing. What a scan remembers before it is sent is sent by the comparison that follows.
+
+Longer than most modules: its tables, and all the SQL that knows them.
 
 ===========  ===================================================================================
 ``files``    one row a file that is a page by its name (`Row`), listed or not
