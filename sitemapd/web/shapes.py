@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sitemap_store.redis.observed import Minute, ShardRow
+from sitemap_store.redis.observed import ShardRow, Slot
 
 HEIGHT = 60
-"""Of a plot, in units; a minute is 10 wide."""
+"""Of a plot, in units; a step is 10 wide."""
 COLUMNS = 48
 CELLS = 1200
 """The most cells that a map has; with more shards a cell is several of them."""
@@ -23,7 +23,7 @@ AGES = (
 
 
 class Bar(NamedTuple):
-    """One minute of a plot."""
+    """One step of a plot."""
 
     x: int
     y: float
@@ -32,7 +32,7 @@ class Bar(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """One series of the last hour."""
+    """One series of a span."""
 
     name: str
     total: int
@@ -73,13 +73,13 @@ class ShardMap(NamedTuple):
     due: int
 
 
-def plot(name: str, minutes: Sequence[Minute], counts: Iterable[int]) -> Plot:
-    """Bars for an hour's counts, the tallest as high as the plot."""
+def plot(name: str, slots: Sequence[Slot], counts: Iterable[int]) -> Plot:
+    """Bars for a span's numbers, the tallest as high as the plot."""
     numbers = list(counts)
     top = max([*numbers, 1])
     bars = tuple(
         Bar(10 * place, round(HEIGHT * (1 - count / top), 1), round(HEIGHT * count / top, 1), count)
-        for place, (_, count) in enumerate(zip(minutes, numbers, strict=True))
+        for place, (_, count) in enumerate(zip(slots, numbers, strict=True))
     )
     return Plot(name, sum(numbers), max([*numbers, 0]), bars)
 
