@@ -269,7 +269,7 @@ def test_several_sites_are_one_click_away(page: Page, world: World) -> None:
     ],
 )
 def test_axe_finds_nothing(browser: Browser, web: Web, path: str, scheme: Literal["light", "dark"]) -> None:
-    """Each page keeps the rules of WCAG 2.2 A and AA that axe-core can check, in the light and in the dark."""
+    """Each page keeps the rules of WCAG 2.2 A and AA that axe-core checks, in the light and in the dark."""
     assert axe_violations(browser, web.address + path, scheme) == []
 
 
