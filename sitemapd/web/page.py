@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from producers.http.auth import same_origin
 from sitemap_store.errors import SitemapdError
-from sitemapd.web import text
+from sitemapd.web import display
 from sitemapd.web.access import COOKIE, Access
 from sitemapd.web.views import SPANS, View, Views
 
@@ -47,14 +47,14 @@ class Page:
             lstrip_blocks=True,
         )
         self._jinja.filters.update(
-            number=text.number,
-            duration=text.duration,
-            size=text.size,
-            iso=text.iso,
-            clock=text.clock,
-            millis=text.millis,
+            number=display.number,
+            duration=display.duration,
+            size=display.size,
+            iso=display.iso,
+            clock=display.clock,
+            millis=display.millis,
         )
-        self._jinja.globals.update(ago=text.ago, link=_link, version=version)
+        self._jinja.globals.update(ago=display.ago, link=_link, version=version)
 
     def home(self, request: Request) -> Response:
         """All sites; with one site, that one."""
@@ -222,14 +222,14 @@ def live(view: View) -> Mapping[str, str]:
     """The headline's numbers by name, as the page shows them: what the live feed keeps up to date."""
     report, lag = view.report, view.lag
     return {
-        "urls": text.number(report["urls"]),
-        "shards": text.number(report["shards"]),
-        "due": text.number(report["due_shards"]),
-        "unfolded": text.number(report["unfolded_events"]),
-        "refused": text.number(report["refused"]),
-        "workers": text.number(report["workers"]),
-        "waiting": text.duration(report["waiting_ms"]),
-        "events": text.number(view.last_minute.events),
-        "p50": text.duration(lag.quantile(0.5)),
-        "p99": text.duration(lag.quantile(0.99)),
+        "urls": display.number(report["urls"]),
+        "shards": display.number(report["shards"]),
+        "due": display.number(report["due_shards"]),
+        "unfolded": display.number(report["unfolded_events"]),
+        "refused": display.number(report["refused"]),
+        "workers": display.number(report["workers"]),
+        "waiting": display.duration(report["waiting_ms"]),
+        "events": display.number(view.last_minute.events),
+        "p50": display.duration(lag.quantile(0.5)),
+        "p99": display.duration(lag.quantile(0.99)),
     }

@@ -43,7 +43,7 @@ from sitemap_store.redis.observed import (
 from sitemap_store.redis.state import REJECTED_MAX
 from sitemap_store.redis.store import Store
 from sitemapd.status import Problem, problems, report
-from sitemapd.web.shapes import Plot, ShardMap, plot, shard_map
+from sitemapd.web.display import Plot, ShardMap, plot, shard_map
 
 FRESH_S = 1.0
 THREADS = 8

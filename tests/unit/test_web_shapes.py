@@ -11,8 +11,20 @@ from sitemap_store.redis.observed import LAG_BOUNDS_MS, Lag, ShardRow, Slot
 from sitemapd.build import build_site
 from sitemapd.settings import SiteSettings
 from sitemapd.web.conditions import Span, precondition, span, takes_gzip
-from sitemapd.web.shapes import CELLS, COLUMNS, HEIGHT, age, plot, shard_map
-from sitemapd.web.text import ago, duration, iso, millis, number, size
+from sitemapd.web.display import (
+    CELLS,
+    COLUMNS,
+    HEIGHT,
+    age,
+    ago,
+    duration,
+    iso,
+    millis,
+    number,
+    plot,
+    shard_map,
+    size,
+)
 
 NOW = 1_790_000_000_000
 NO_LAG = Lag((), 0)
