@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from sitemap_store.model.dates import format_instant
 from sitemap_store.redis.connection import translated
-from sitemap_store.redis.observed import last_hour, producers, totals, uncovered
+from sitemap_store.redis.observed import history, producers, totals, uncovered
 from sitemap_store.redis.state import Partition
 from sitemap_store.redis.store import Store, level
 
 ALIVE_MS = 5000
+LATE_MS = 60_000
+"""A change that waits longer is a problem."""
 SAMPLES = 64
 
 
@@ -62,7 +65,7 @@ def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
         seats = section["shards"] * store.site.shard_size
         section["fill"] = round(section["urls"] / seats, 3) if seats else None
     urls = sum(section["urls"] for section in sections.values())
-    lag = last_hour(store, now)[1]
+    lag = history(store, now)[1]
     outside, examples = uncovered(store)
     return {
         "urls": urls,
@@ -83,6 +86,56 @@ def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
         "redis_bytes_per_url": _bytes_per_url(store, urls),
         "sections": dict(sorted(sections.items())),
     }
+
+
+class Problem(NamedTuple):
+    """Something that an operator must mend."""
+
+    detail: str
+    command: str
+    """What mends it, or shows more; empty where there is no such command."""
+
+
+def problems(
+    report: Mapping[str, Any], held: Mapping[str, Mapping[str, Any]], command: str
+) -> Iterator[Problem]:
+    """What is wrong with a site by its `report`, the worst first; `held` is `sitemapd.held.held_report`."""
+    if not report["workers"]:
+        yield Problem(
+            "No worker was seen in the last 5 seconds: nothing is published until one runs.",
+            f"{command} worker",
+        )
+    elif report["waiting_ms"] > LATE_MS:
+        wait = report["waiting_ms"] / 60_000
+        yield Problem(
+            f"The oldest change has waited for {wait:,.0f} min to be published.", f"{command} doctor"
+        )
+    for source, row in held.items():
+        examples = ", ".join(row["examples"])
+        yield Problem(
+            f"{row['deletes']:,} of {row['listed']:,} URLs of the source {source} would be deleted, such as "
+            f"{examples}. They stay listed until you accept that.",
+            row["command"],
+        )
+    for file, reason in report["aside"].items():
+        yield Problem(
+            f"{file} can't be rendered and is put aside: {reason}. Delete the URL that is named, or update "
+            "sitemapd, then rebuild.",
+            f"{command} rebuild",
+        )
+    for source, how in report["producers"].items():
+        if how.get("problem"):
+            yield Problem(f"The source {source} failed: {how['problem']}", f"{command} doctor")
+    if (left := report["uncovered"])["urls"]:
+        yield Problem(
+            f"The site's settings no longer cover {left['urls']:,} published URLs, such as "
+            f"{', '.join(left['examples'])}.",
+            left["command"],
+        )
+    if report["refused"]:
+        yield Problem(
+            f"{report['refused']:,} events were refused since the site began.", f"{command} rejected"
+        )
 
 
 def _aside(partition: Partition) -> dict[str, str]:

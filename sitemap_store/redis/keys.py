@@ -212,6 +212,16 @@ class Keys:
         """Counts of one minute (since 1970): events, refused, rewrites, “lag le” as in lag's shard."""
         return f"{self.prefix}:min:{minute}"
 
+    @_key("hash", writer="append, published, refuse", bound="27 fields; expires after 25 hours")
+    def quarter(self, quarter: int) -> str:
+        """The same counts of a quarter of an hour (since 1970)."""
+        return f"{self.prefix}:quarter:{quarter}"
+
+    @_key("hash", writer="append, published, refuse", bound="27 fields; expires after 32 days")
+    def part(self, part: int) -> str:
+        """The same counts of six hours, a quarter of a day (since 1970, UTC)."""
+        return f"{self.prefix}:part:{part}"
+
     @_key("stream", writer="published", bound="about 200 entries")
     def feed(self) -> str:
         """The last published shards: file, section, urls, events, bytes, lag (ms), at (ms), gone."""

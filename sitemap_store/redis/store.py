@@ -31,6 +31,9 @@ class Found(NamedTuple):
     entry: Entry
     section: str
     shard: int
+    """Its id in Redis."""
+    number: int
+    """Its number in the section, as its file's name has it."""
     file: str
     """The published file that holds it, or will; empty before the first publish."""
 
@@ -83,7 +86,8 @@ class Store:
             entry = state.entries.get(loc)
             if entry is not None:
                 section = meta.get(b"section", b"").decode()
-                return Found(entry, section, seat, meta.get(b"file", b"").decode())
+                number, file = int(meta.get(b"number", 0)), meta.get(b"file", b"").decode()
+                return Found(entry, section, seat, number, file)
             # A split may have moved it between the two looks.
             before, seat = seat, self._seat(partition, key)
             if seat == before:
@@ -102,6 +106,10 @@ class Store:
                 shard = self.client.hget(partition.keys.directory(_bucket(key, buckets)), key)
             if shard is not None:
                 return int(shard)
+
+    def entries(self, partition: int, shard: int) -> list[Entry]:
+        """The entries of one shard in the order of its file, unfolded events included; empty for no shard."""
+        return sorted(self._peek(self.partitions[partition], shard)[1].entries.values())
 
     def listing(self, source: str | None = None) -> Iterator[Entry]:
         """The entries of a source (None: of all), unfolded events included, a shard at a time.

@@ -1,6 +1,9 @@
 -- What the status page and the metrics want to know. Put before every script, after common.lua. A call counts
 -- once for all its events, so that an event costs nothing more.
-local SOURCES, MINUTE, KEPT = 1000, 60000, 3900000
+local SOURCES = 1000
+local MINUTE, MINUTES_KEPT = 60000, 3900000
+local QUARTER, QUARTERS_KEPT = 900000, 90000000
+local PART, PARTS_KEPT = 21600000, 2764800000
 
 -- Counts events of a source. Names beyond the first thousand are counted together, as "*".
 local function count_event(op, source, n)
@@ -11,11 +14,18 @@ local function count_event(op, source, n)
   end
 end
 
--- Counts something of the minute that it is; an hour and five minutes are kept.
+local function count_in(key, kept, name, n)
+  redis.call('HINCRBY', key, name, n)
+  if redis.call('HLEN', key) == 1 then redis.call('PEXPIRE', key, kept) end
+end
+
+-- Counts something of the minute, the quarter of an hour and the quarter of a day that it is. They are kept for
+-- a little more than an hour, a day and a month.
 local function count_minute(now, name, n)
-  local minute = keys.minute(string.format('%d', math.floor(now / MINUTE)))
-  redis.call('HINCRBY', minute, name, n)
-  if redis.call('HLEN', minute) == 1 then redis.call('PEXPIRE', minute, KEPT) end
+  local function number(step) return string.format('%d', math.floor(now / step)) end
+  count_in(keys.minute(number(MINUTE)), MINUTES_KEPT, name, n)
+  count_in(keys.quarter(number(QUARTER)), QUARTERS_KEPT, name, n)
+  count_in(keys.part(number(PART)), PARTS_KEPT, name, n)
 end
 
 -- Counts how long the oldest event of a rewrite waited until the file ("shard" or "index") was published.
