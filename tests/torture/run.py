@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import httpx
@@ -180,7 +181,8 @@ class Life:
             yield Found("service", "HTTP does not answer at rest")
             return
         yield from checks.twice(tree)
-        yield from checks.lastmods(self.tree, shown, self.touched, altered)
+        touched = partial(self.world.held_in, locs=self.touched)
+        yield from checks.lastmods(self.tree, shown, touched, altered)
         yield from checks.restless(shown, again)
         yield from [Found("http", f"{row.detail} over HTTP") for row in checks.restless(again, over_http)]
         self.tree = again
