@@ -17,7 +17,7 @@ help:
 	@echo "make test-long  the same and the long ones, with ten times the examples of each property"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make format  let ruff lay out the code"
-	@echo "make bench   the benchmarks (BENCH_ARGS=… goes to them)"
+	@echo "make bench   the benchmarks, and docs/figures.json from them (BENCH_ARGS=… goes to them instead of --write)"
 	@echo "make torture  faults on real processes (SECONDS=n SEED=n FAULTS=…), see docs/reliability.md"
 	@echo "make lock    both requirements files anew from pyproject.toml, with hashes"
 	@echo "make clean   removes what these made, .venv included"
@@ -61,7 +61,7 @@ format: .venv/.stamp
 	$(BIN)/ruff format .
 
 bench: .venv/.stamp
-	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks $(or $(BENCH_ARGS),--write)
 
 torture: .venv/.stamp
 	$(BIN)/python -m tests.torture --seconds $(or $(SECONDS),120) $(if $(SEED),--seed $(SEED)) --faults '$(or $(FAULTS),all)' $(TORTURE_ARGS)

@@ -34,10 +34,7 @@ def versions(file: str) -> dict[str, str]:
 RUN: Final = [*PYPROJECT["project"]["dependencies"], *PYPROJECT["dependency-groups"]["editable"]]
 RUN.extend(wanted for extra in PYPROJECT["project"]["optional-dependencies"].values() for wanted in extra)
 DEV: Final = [
-    wanted
-    for group in PYPROJECT["dependency-groups"].values()
-    for wanted in group
-    if isinstance(wanted, str)
+    wanted for group in PYPROJECT["dependency-groups"].values() for wanted in group if isinstance(wanted, str)
 ]
 
 
