@@ -185,7 +185,7 @@ function wp_remote_retrieve_response_code($answer) { return $answer; }
 function wp_remote_post($url, $options) {
     $headers = [];
     foreach ($options['headers'] as $name => $value) { $headers[] = "$name: $value"; }
-    $http = ['method' => 'POST', 'header' => $headers, 'content' => $options['body'], 'ignore_errors' => true];
+    $http = ['method' => 'POST', 'header' => $headers, 'content' => $options['body']];
     file_get_contents($url, false, stream_context_create(['http' => $http]));
     return (int) explode(' ', $http_response_header[0])[1];
 }
@@ -197,7 +197,8 @@ function save($post, $fields = []) {
 }
 function make($slug, $status = 'publish', $type = 'post') {
     static $id = 0;
-    return save((object) ['ID' => ++$id, 'post_name' => $slug, 'post_status' => $status, 'post_type' => $type]);
+    $post = ['ID' => ++$id, 'post_name' => $slug, 'post_status' => $status, 'post_type' => $type];
+    return save((object) $post);
 }
 require $recipe;
 make('kept');
