@@ -9,7 +9,7 @@ BENCH_ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help run test test-long lint format bench torture lock clean
+.PHONY: help run test test-long lint format bench torture docs lock clean
 
 help:
 	@echo "make run     the service on examples/site, at http://127.0.0.1:$(PORT)/"
@@ -19,6 +19,7 @@ help:
 	@echo "make format  let ruff lay out the code"
 	@echo "make bench   the benchmarks, and docs/figures.json from them (BENCH_ARGS=… goes to them instead of --write)"
 	@echo "make torture  faults on real processes (SECONDS=n SEED=n FAULTS=…), see docs/reliability.md"
+	@echo "make docs    the pages of docs/ as a site, in build/docs"
 	@echo "make lock    both requirements files anew from pyproject.toml, with hashes"
 	@echo "make clean   removes what these made, .venv included"
 
@@ -65,6 +66,9 @@ bench: .venv/.stamp
 
 torture: .venv/.stamp
 	$(BIN)/python -m tests.torture --seconds $(or $(SECONDS),120) $(if $(SEED),--seed $(SEED)) --faults '$(or $(FAULTS),all)' $(TORTURE_ARGS)
+
+docs: .venv/.stamp
+	$(BIN)/mkdocs build --strict --quiet
 
 # For each Python from 3.11 on and each platform: hashes of all files of a version, markers where versions differ.
 COMPILE := .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
