@@ -66,7 +66,7 @@ class Watching:
             self.process = subprocess.Popen(service.command("--log-json", "watch"), stderr=err)
         while True:
             said = [json.loads(line) for line in log.read_text().splitlines()]
-            found = [record for record in said if record.get("action") == "reconciled"]
+            found = [record for record in said if record.get("action") == "compared"]
             if found:
                 break
             if self.process.poll() is not None:

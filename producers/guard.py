@@ -4,7 +4,10 @@
    a source that is empty and was not is held back however small it was. A share of 1 is no guard.
 2. Where the settings that make a source's addresses changed since it was last compared, URLs that go and URLs
    that come are taken as pairs: the same pages under other addresses. They are held, or pass, as one thing.
-3. What is held lies in the site's state (`sitemap_store.redis.held`), for `status`, `doctor` and the command
+3. A source that is new, at the place of one that is not configured any more, is that one under another name.
+   What the state lists of the former name counts as listed of the source: URLs that stay change their owner,
+   and those that go are judged like any.
+4. What is held lies in the site's state (`sitemap_store.redis.held`), for `status`, `doctor` and the command
    `accept-deletes`. What that accepts passes with the next comparison, and nothing beside it.
 """
 
@@ -13,17 +16,19 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from sitemap_store.model.entries import digest
 from sitemap_store.redis.held import (
     Held,
     Kind,
+    Origin,
     accepted_digests,
-    addresses_of,
     held_deletes,
     hold,
-    note_addresses,
+    note_origin,
+    origins,
     release,
 )
 from sitemap_store.redis.store import Store
@@ -59,22 +64,37 @@ class Guard:
         *,
         share: float = SHARE,
         addresses: str = "",
+        place: str = "",
+        configured: Collection[str] | None = None,
         command: str = "sitemapd",
     ) -> None:
         """`share`, 0 to 1, may pass. `addresses` is a digest of the settings that make the URLs; "" for none.
 
-        `command` is the beginning of a command line about the site.
+        `place` is a digest of where the source is, and `configured` are all sources of the site: without
+        them a renamed source is not recognised. `command` is the beginning of a command line about the site.
         """
         self._store = store
         self._source = source
         self._kind: Kind = kind
         self._share = share
-        self._addresses = addresses
+        self._origin = Origin(addresses, place)
+        self._configured = configured
         self._command = command
         self._asked = float("-inf")
         self._digests = b""
         self.held: Held | None = None
         """What the last comparison held back."""
+        self.former = ""
+        """The name that the source had before, as `find_former` found it; "" for none."""
+
+    def find_former(self) -> str:
+        """The name that the source had before, whose URLs are to be compared with its own; "" for none."""
+        self.former, known = "", origins(self._store)
+        if self._configured is not None and self._origin.place and self._source not in known:
+            for name, origin in sorted(known.items()):
+                if origin.place == self._origin.place and name not in self._configured:
+                    self.former = name
+        return self.former
 
     def judge(self, difference: Difference, *, listed: int, wanted: int, accept: bool) -> Held | None:
         """What of a difference is to be held back; None lets it pass. `accept`: an operator has seen it.
@@ -84,8 +104,8 @@ class Guard:
         difference.accept(accepted_digests(self._store, self._source))
         if accept or not self.too_many(difference.gone(), listed, empty=not wanted):
             return None
-        before = addresses_of(self._store, self._source)
-        moving = before not in ("", self._addresses)
+        before = origins(self._store).get(self.former or self._source, Origin()).addresses
+        moving = before not in ("", self._origin.addresses)
         if moving or self._kind == "list":
             difference.accept_none()  # all of it is held as one thing
         gone = difference.gone()
@@ -127,8 +147,19 @@ class Guard:
 
     def passed(self) -> None:
         """Everything that the source has is listed: its addresses are those of its settings."""
-        if self._addresses:
-            note_addresses(self._store, self._source, self._addresses)
+        if not self._origin.addresses:
+            return
+        note_origin(self._store, self._source, self._origin, self.former)
+        if self.former:
+            release(self._store, self.former)
+            log.info(
+                "%s was %s before: its URLs belong to %s now.",
+                self._source,
+                self.former,
+                self._source,
+                extra=self._extra("source_renamed"),
+            )
+            self.former = ""
 
     def is_accepted(self) -> bool:
         """Whether an operator has accepted what is held; asks at most every `ASK_S` seconds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from sitemap_store.model.dates import format_instant
+from sitemap_store.model.style import Style
 from sitemap_store.model.urls import normalise, normalise_listed
 from sitemap_store.redis.store import Found, Store
 
@@ -24,9 +25,16 @@ def find_listed(store: Store, url: str) -> tuple[str, Found | None]:
     return loc, store.find(loc) if loc != exact else None
 
 
-def described(found: Found) -> dict[str, object]:
-    """An entry and its place as JSON; what is not known is null."""
+def described(found: Found, style: Style) -> dict[str, object]:
+    """An entry and its place as JSON; what is not known is null.
+
+    `published` has what its file says of it, and `defaults` which of that the section's settings add.
+    """
     entry = found.entry
+    published = {"lastmod": entry.lastmod, "changefreq": entry.changefreq, "priority": entry.priority}
+    defaults = {"changefreq": style.changefreq, "priority": style.priority}
+    added = [name for name, value in defaults.items() if value and not published[name]]
+    published |= {name: defaults[name] for name in added}
     return {
         "loc": entry.loc,
         "lastmod": entry.lastmod or None,
@@ -36,6 +44,8 @@ def described(found: Found) -> dict[str, object]:
         "at": format_instant(entry.at),
         "source": entry.source or None,
         "section": found.section,
-        "shard": found.shard,
+        "shard": found.number,
         "file": found.file or None,
+        "published": {name: value for name, value in published.items() if value},
+        "defaults": added,
     }

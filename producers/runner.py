@@ -1,10 +1,14 @@
 """Runs one source for one site, on a thread of its own, from `start` to `stop`.
 
-1. One session follows another. A session returns when the next one is to begin, and raises what ends it.
-2. Whatever it raises ends neither thread nor source: it is logged, a fault of ours with its traceback,
-   shown by the status as `waiting` or `failed`, and the next session begins after a pause that grows.
+1. A source is opened, compared as a whole where that is due, and then asked for its changes again and again.
+   Every kind of source is driven by the same three questions: `changes`, `list_all` and `look`.
+2. What a source raises ends neither thread nor source: it is logged, a fault of ours with its traceback,
+   shown by the status as `waiting` or `failed`, and tried again after a pause that grows. While Redis is away
+   the source stays open and goes on noting what changes; after anything else it is opened anew.
 3. After a failure the whole source is compared again, unless an outbox keeps what was not sent. Nothing is
    lost by that: what was not sent is not remembered as sent either.
+
+Longer than most modules: the questions and the loop that asks them are read together.
 """
 
 from __future__ import annotations
@@ -13,11 +17,14 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
+from producers.difference import Difference, send_difference
 from producers.guard import Guard
+from producers.sink import EventSink
 from sitemap_store.errors import RedisUnavailable, SitemapdError
 
 log = logging.getLogger(__name__)
@@ -26,14 +33,62 @@ PAUSES: Final = (0.2, 30.0)
 """The first and the longest pause, in seconds, after a fault of ours."""
 REDIS_PAUSE: Final = 2.0
 """The longest, in seconds, before Redis is asked again."""
+CHECK_STATE: Final = 5.0
+"""Seconds between two looks at whether the state is still the one that was written to."""
+HELD_INTERVAL: Final = 60.0
+"""Seconds between two comparisons while deletes are held back."""
 
 _AT_WORK: Final = ("watching", "relaying", "standby")
-"""States of a session that had got going: after it, pauses begin anew."""
+"""States of a source that had got going: after it, pauses begin anew."""
+
+
+class SourceChanged(Exception):
+    """The source is not the one that was opened, or changes of it were lost: it has to be opened anew."""
+
+
+Key = TypeVar("Key")
+
+
+class OpenSource(ABC, Generic[Key]):
+    """What the runner asks of a source that is open.
+
+    Each method may raise SourceChanged, Unavailable for what is away, and RedisUnavailable. After the last
+    one the same source is asked again; after the others it is closed.
+    """
+
+    working: str
+    """The state that the status shows while nothing is wrong."""
+    compare_interval: float
+    """Seconds between two comparisons; 0 for none."""
+
+    @abstractmethod
+    def changes(self) -> Sequence[Key]:
+        """What may have changed and is now to be looked at; empty when there is nothing more for now."""
+
+    @abstractmethod
+    def look(self, keys: Sequence[Key]) -> int:
+        """Send what is true of these now; returns how many events. When it raises, they are changes again."""
+
+    @abstractmethod
+    def list_all(self) -> AbstractContextManager[Difference]:
+        """All that the source has, beside what the state lists of it; left once the difference was sent."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait until something changes, or for a while."""
+
+    @abstractmethod
+    def update_status(self) -> None:
+        """Say in the status what can be counted."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SourceState:
-    """What outlives a session: how the source stands, and what the next session has to do.
+    """What outlives an open source: how it stands, and what the next one has to do.
 
     Written to by the source's own thread; others read `status`, and set the events and `compare_due`.
     """
@@ -45,6 +100,10 @@ class SourceState:
     """The next comparison may delete whatever it finds to be gone."""
     compare_due: bool = True
     """The whole source is to be compared with the site's state."""
+    compared: float = float("-inf")
+    """When, on the monotonic clock, it was."""
+    lasting_problem: str | None = None
+    """What the status shows as its problem although it works, in a sentence."""
     clock: Callable[[], float] = time.time
     """Seconds since 1970."""
     monotonic: Callable[[], float] = time.monotonic
@@ -82,19 +141,25 @@ State = TypeVar("State", bound=SourceState)
 
 
 class Runner(ABC, Generic[State]):
-    """What a watcher and a relay share."""
+    """Runs a source of one kind."""
 
-    def __init__(self, state: State, kind: str, *, longest_pause: float, has_outbox: bool) -> None:
+    def __init__(
+        self, state: State, kind: str, sink: EventSink, *, longest_pause: float, has_outbox: bool
+    ) -> None:
         """`kind` begins the thread's name; `longest_pause`: seconds before what is away is asked again.
 
         `has_outbox`: changes wait there until they are sent, so a failure needs no comparison.
         """
+        self._sink = sink
         self._longest_pause = longest_pause
         self._has_outbox = has_outbox
         self.state = state
         self.ready = state.ready
         self._kind = kind
         self._thread: threading.Thread | None = None
+        self._pause = 0.0
+        self._checked = float("-inf")
+        self._state_id: str | None = None
 
     @property
     def site(self) -> str:
@@ -130,33 +195,111 @@ class Runner(ABC, Generic[State]):
         return status
 
     @abstractmethod
+    def open(self) -> OpenSource[Any]:
+        """Open the source. Raises Unavailable or BadSetting."""
+
     def run_session(self) -> None:
-        """Connect, keep the source and the site's state alike, and return when that is to begin anew."""
+        """Open the source and drive it until it is to be opened anew. Raises what ends it."""
+        state = self.state
+        with closing(self.open()) as source:
+            while not state.stopping.is_set():
+                try:
+                    self._round(source)
+                except RedisUnavailable as error:
+                    state.compare_due = True
+                    self._failed(str(error), "waiting", REDIS_PAUSE)
+
+    def _round(self, source: OpenSource[Any]) -> None:
+        state = self.state
+        self._check_state()
+        keys = source.changes()
+        interval = min(source.compare_interval or HELD_INTERVAL, HELD_INTERVAL)
+        if state.guard.held is None:
+            interval = source.compare_interval
+        if interval and state.monotonic() - state.compared >= interval:
+            state.compare_due = True
+        if state.compare_due or state.guard.is_accepted():
+            self._compare(source)
+        if keys:
+            source.look(keys)
+        self._up_to_date(source)
+        if not keys:
+            source.wait()
+
+    def _check_state(self) -> None:
+        # Redis may have come up empty, or restored to another day, without ever being away.
+        now = self.state.monotonic()
+        if now - self._checked < CHECK_STATE:
+            return
+        found = self._sink.store.partitions[0].state_id()
+        if self._state_id is not None and found != self._state_id:
+            self.state.compare_due = True
+        self._state_id, self._checked = found, now
+
+    def _compare(self, source: OpenSource[Any]) -> None:
+        state, started = self.state, self.state.monotonic()
+        state.compare_due = False  # what asks from here on, asks for one more
+        try:
+            with source.list_all() as difference:
+                result = send_difference(
+                    difference, self._sink, state.guard, accept=state.accept, between=self._end_early
+                )
+        except BaseException:
+            state.compare_due = True
+            raise
+        state.accept = False
+        state.compared = state.monotonic()
+        state.update(held_deletes=result.held)
+        sent = result.added + result.updated
+        if sent or result.deleted or not state.ready.is_set():
+            log.info(
+                "Compared %s in %.1f s: %d URLs added or updated, %d deleted, of %d known.",
+                state.source,
+                state.compared - started,
+                sent,
+                result.deleted,
+                result.listed,
+                extra=state.extra("compared"),
+            )
+
+    def _end_early(self) -> None:
+        if self.state.stopping.is_set():
+            raise SourceChanged
+
+    def _up_to_date(self, source: OpenSource[Any]) -> None:
+        state, self._pause = self.state, 0.0
+        if state.status["problem"] not in (None, state.lasting_problem):
+            log.info("%s is up to date again.", state.source, extra=state.extra("back"))
+        state.update(state=source.working, problem=state.lasting_problem)
+        source.update_status()
+        state.ready.set()
+
+    def _failed(self, problem: str, shown: str, longest: float) -> None:
+        state = self.state
+        if state.status["problem"] != problem:
+            log.error("%s. Trying again.", problem.rstrip("."), extra=state.extra("source_waits"))
+        state.update(state=shown, problem=problem)
+        self._pause = min(max(self._pause * 2, PAUSES[0]), longest)
+        if not state.stopping.is_set():
+            state.rest(self._pause)
 
     def _run(self) -> None:
-        state, pause = self.state, 0.0
+        state = self.state
         while not state.stopping.is_set():
-            longest, shown = self._longest_pause, "waiting"
             try:
                 self.run_session()
-                pause = 0.0
-                continue
+                self._pause = 0.0
+            except SourceChanged:
+                state.compare_due = True
             except SitemapdError as error:
-                problem = str(error)
                 if state.status["state"] in _AT_WORK:
-                    pause = 0.0
-                if isinstance(error, RedisUnavailable):
-                    longest = REDIS_PAUSE
+                    self._pause = 0.0
+                state.compare_due |= not self._has_outbox
+                redis_away = isinstance(error, RedisUnavailable)
+                self._failed(str(error), "waiting", REDIS_PAUSE if redis_away else self._longest_pause)
             except Exception:
                 # A fault of ours must not end the source: the next session starts from what is stored.
                 log.exception("The source %s failed.", state.source, extra=state.extra("source_failed"))
-                problem, shown, longest = "It failed for a reason that the log gives", "failed", PAUSES[1]
-            if shown == "failed" or not self._has_outbox:
                 state.compare_due = True
-            if state.status["problem"] != problem:
-                log.error("%s Trying again.", problem.rstrip(".") + ".", extra=state.extra("source_waits"))
-            state.update(state=shown, problem=problem)
-            pause = min(max(pause * 2, PAUSES[0]), longest)
-            if not state.stopping.is_set():
-                state.rest(pause)
+                self._failed("It failed for a reason that the log gives", "failed", PAUSES[1])
         state.update(state="stopped")

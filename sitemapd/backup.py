@@ -123,7 +123,11 @@ def _records(
             yield Record(head, parts)
         for elements in held_events(partition):
             yield Record({"kind": "held", "partition": partition.number}, elements)
-        small = {name: fields_of(partition, name) for name in ("state", "open", "numbers")}
+        small = {
+            "state": fields_of(partition, partition.keys.state()),
+            "open": fields_of(partition, partition.keys.open_shards()),
+            "numbers": fields_of(partition, partition.keys.numbers()),
+        }
         yield Record({"kind": "partition", "partition": partition.number, **small}, [])
     for name, pairs in webhook_keys(store):
         yield Record({"kind": "webhook", "name": name}, pairs)

@@ -247,7 +247,9 @@ def _finish(
         if head["kind"] == "held":
             store.partitions[head["partition"]].restored({}, parts)
         elif head["kind"] == "webhook":
-            store.partitions[0].restored({head["name"]: dict(zip(parts[::2], parts[1::2], strict=True))}, [])
+            part = store.partitions[0]
+            remembered = dict(zip(parts[::2], parts[1::2], strict=True))
+            part.restored({part.keys.webhook(head["name"]): remembered}, [])
         elif head["kind"] == "partition":
             number, state = head["partition"], head["state"]
             # A section that has newer shards in the tree opens the last of those.
@@ -258,4 +260,6 @@ def _finish(
             }
             counted = {section: n for section, n in head["numbers"].items() if section not in added}
             settings = {name: state[name] for name in ("looks", "config", "site") if name in state}
-            store.partitions[number].restored({"open": opened, "numbers": counted, "state": settings}, [])
+            part = store.partitions[number]
+            keys = part.keys
+            part.restored({keys.open_shards(): opened, keys.numbers(): counted, keys.state(): settings}, [])

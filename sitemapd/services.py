@@ -112,6 +112,7 @@ def watchers(parts: Parts, *, accept_deletes: bool = False) -> list[Watcher]:
             parts.publisher(name),
             state_dir=parts.settings.data_dir / "watch" / name,
             accept_deletes=accept_deletes,
+            configured=[each.name for each in (*sources, *parts.databases[name])],
             command=parts.command_for(name),
         )
         for name, sources in parts.sources.items()

@@ -14,10 +14,12 @@ from starlette.types import ASGIApp
 from sitemap_store.errors import BadSetting
 from sitemapd.api import push_api, tokens
 from sitemapd.build import Parts
+from sitemapd.held import held_report
 from sitemapd.memory import ease_collector
-from sitemapd.web.application import Application, Health, ServedSite, application, no_api
+from sitemapd.web.application import Application, Health, application, no_api
 from sitemapd.web.front import Network
 from sitemapd.web.server import Server
+from sitemapd.web.views import ServedSite
 
 REDIS_S: Final = 3.0
 """How long a command may take here: who asked over HTTP was told long before that Redis does not answer."""
@@ -37,6 +39,8 @@ def served(parts: Parts, health: Health) -> Application:
             folder=parts.folder(name),
             store=partial(parts.store, name),
             tokens=known[name],
+            command=parts.command_for(name),
+            held=partial(held_report, parts, name),
             indexnow_key=parts.settings.sites[name].indexnow_key,
         )
         for name, site in parts.sites.items()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from sitemap_store.model.dates import format_instant
 from sitemap_store.redis.connection import translated
-from sitemap_store.redis.observed import last_hour, producers, totals, uncovered
+from sitemap_store.redis.observed import history, producers, totals, uncovered
 from sitemap_store.redis.state import Partition
 from sitemap_store.redis.store import Store, level
 
 ALIVE_MS = 5000
+LATE_MS = 60_000
+"""A change that waits longer is a problem."""
 SAMPLES = 64
 
 
@@ -27,15 +30,15 @@ def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
     last, workers, aside = 0, set(), dict[str, str]()
     differed = dict.fromkeys(("gone", "altered", "strange", "newer"), 0)
     for partition in store.partitions:
-        prefix = partition.prefix
+        keys = partition.keys
         with translated(), store.client.pipeline(transaction=False) as pipe:
-            pipe.smembers(f"{prefix}:sections")
-            pipe.zcard(f"{prefix}:due")
-            pipe.hget(f"{prefix}:state", "logged")
-            pipe.hmget(f"{prefix}:stats", "refused", "published")
-            pipe.zrangebyscore(f"{prefix}:workers", now - ALIVE_MS, "+inf")
-            pipe.zrange(f"{prefix}:pending", 0, 0, withscores=True)
-            pipe.hmget(f"{prefix}:stats", [f"found_{kind}" for kind in differed])
+            pipe.smembers(keys.sections())
+            pipe.zcard(keys.due())
+            pipe.hget(keys.state(), "logged")
+            pipe.hmget(keys.stats(), "refused", "published")
+            pipe.zrangebyscore(keys.workers(), now - ALIVE_MS, "+inf")
+            pipe.zrange(keys.pending(), 0, 0, withscores=True)
+            pipe.hmget(keys.stats(), [f"found_{kind}" for kind in differed])
             names, due, logged, (refused, published), alive, pending, found = pipe.execute()
         for kind, count in zip(differed, found, strict=True):
             differed[kind] += int(count or 0)
@@ -49,7 +52,7 @@ def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
         workers.update(alive)
         for name in sorted(names):
             with translated():
-                row = store.client.hgetall(f"{prefix}:sec:{name.decode()}")
+                row = store.client.hgetall(keys.section(name.decode()))
             section = sections.setdefault(
                 name.decode(), {"urls": 0, "shards": 0, "bytes": 0, "last_published": None}
             )
@@ -62,7 +65,7 @@ def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
         seats = section["shards"] * store.site.shard_size
         section["fill"] = round(section["urls"] / seats, 3) if seats else None
     urls = sum(section["urls"] for section in sections.values())
-    lag = last_hour(store, now)[1]
+    lag = history(store, now)[1]
     outside, examples = uncovered(store)
     return {
         "urls": urls,
@@ -85,6 +88,56 @@ def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
     }
 
 
+class Problem(NamedTuple):
+    """Something that an operator must mend."""
+
+    detail: str
+    command: str
+    """What mends it, or shows more; empty where there is no such command."""
+
+
+def problems(
+    report: Mapping[str, Any], held: Mapping[str, Mapping[str, Any]], command: str
+) -> Iterator[Problem]:
+    """What is wrong with a site by its `report`, the worst first; `held` is `sitemapd.held.held_report`."""
+    if not report["workers"]:
+        yield Problem(
+            "No worker was seen in the last 5 seconds: nothing is published until one runs.",
+            f"{command} worker",
+        )
+    elif report["waiting_ms"] > LATE_MS:
+        wait = report["waiting_ms"] / 60_000
+        yield Problem(
+            f"The oldest change has waited for {wait:,.0f} min to be published.", f"{command} doctor"
+        )
+    for source, row in held.items():
+        examples = ", ".join(row["examples"])
+        yield Problem(
+            f"{row['deletes']:,} of {row['listed']:,} URLs of the source {source} would be deleted, such as "
+            f"{examples}. They stay listed until you accept that.",
+            row["command"],
+        )
+    for file, reason in report["aside"].items():
+        yield Problem(
+            f"{file} can't be rendered and is put aside: {reason}. Delete the URL that is named, or update "
+            "sitemapd, then rebuild.",
+            f"{command} rebuild",
+        )
+    for source, how in report["producers"].items():
+        if how.get("problem"):
+            yield Problem(f"The source {source} failed: {how['problem']}", f"{command} doctor")
+    if (left := report["uncovered"])["urls"]:
+        yield Problem(
+            f"The site's settings no longer cover {left['urls']:,} published URLs, such as "
+            f"{', '.join(left['examples'])}.",
+            left["command"],
+        )
+    if report["refused"]:
+        yield Problem(
+            f"{report['refused']:,} events were refused since the site began.", f"{command} rejected"
+        )
+
+
 def _aside(partition: Partition) -> dict[str, str]:
     """Files that can't be rendered, and why."""
     reasons = partition.aside()
@@ -105,27 +158,29 @@ def _bytes_per_url(store: Store, urls: int) -> float | None:
         return None
     client, total = store.client, 0.0
     for partition in store.partitions:
-        prefix = partition.prefix
+        keys = partition.keys
         with translated():
-            buckets = int(client.hget(f"{prefix}:state", "buckets") or 1)
-            shards = client.zcard(f"{prefix}:shards")
+            buckets = int(client.hget(keys.state(), "buckets") or 1)
+            shards = client.zcard(keys.shards())
             step = max(1, shards // SAMPLES)
             with client.pipeline(transaction=False) as pipe:
                 for place in range(0, shards, step):
-                    pipe.zrange(f"{prefix}:shards", place, place)
+                    pipe.zrange(keys.shards(), place, place)
                 ids = [row[0].decode() for row in pipe.execute() if row]
-            names = [f"{kind}:{shard}" for shard in ids for kind in ("s", "snap", "log")]
-            total += _memory(store, prefix, names) * shards / max(1, len(ids))
+            each = [key for s in ids for key in (keys.shard(s), keys.snapshot(s), keys.log(s))]
+            total += _memory(store, each) * shards / max(1, len(ids))
             size, divided = level(buckets)
             some = range(0, size, max(1, size // SAMPLES))
             places = [b + k * size for b in some for k in range(4 if b < divided else 1)]
-            total += _memory(store, prefix, [f"d:{b}" for b in places]) * size / len(some)
-            total += _memory(store, prefix, ["shards", "due", "pending", "scheduled", "idx:1"])
+            total += _memory(store, [keys.directory(b) for b in places]) * size / len(some)
+            total += _memory(
+                store, [keys.shards(), keys.due(), keys.pending(), keys.scheduled(), keys.listing(1)]
+            )
     return round(total / urls, 1)
 
 
-def _memory(store: Store, prefix: str, names: list[str]) -> int:
+def _memory(store: Store, keys: list[str]) -> int:
     with store.client.pipeline(transaction=False) as pipe:
-        for name in names:
-            pipe.memory_usage(f"{prefix}:{name}")
+        for key in keys:
+            pipe.memory_usage(key)
         return sum(size or 0 for size in pipe.execute())

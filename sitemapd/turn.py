@@ -23,9 +23,7 @@ def turn(store: Store, waiting: Callable[[], None]) -> Iterator[Callable[[], Non
     `waiting` is called once when another does, before it is waited for. Gives a function to call at least
     every `HELD_S` seconds: it raises SitemapdError when the turn was lost. Raises Unavailable.
     """
-    lock = store.client.lock(
-        f"{store.partitions[0].prefix}:turn", timeout=HELD_S, sleep=0.2, thread_local=False
-    )
+    lock = store.client.lock(store.partitions[0].keys.turn(), timeout=HELD_S, sleep=0.2, thread_local=False)
 
     def alive() -> None:
         try:

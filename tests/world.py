@@ -117,7 +117,7 @@ class World:
     def merge(self, worker: str, partition: int, *shards: int) -> bool:
         """Have a worker make shards one; whether it did."""
         part = self.store.partitions[partition]
-        section: Any = self.client.hget(f"{part.prefix}:s:{shards[0]}", "section") or b""
+        section: Any = self.client.hget(part.keys.shard(shards[0]), "section") or b""
         at = WorkerSite(self.site, self.output, worker, self._reach)
         return merge_shards(at, part, section.decode(), shards)
 

@@ -17,7 +17,7 @@ from producers.database.source import DatabaseSource
 from producers.database.state import RelayState
 from producers.difference import Compared
 from producers.guard import Guard, digest_of
-from producers.runner import Runner
+from producers.runner import OpenSource, Runner
 from producers.sink import EventSink
 from sitemap_store.errors import SitemapdError
 
@@ -48,7 +48,6 @@ class Relay(Runner[RelayState]):
         about the site. `clock`: seconds since 1970.
         """
         self.source = source
-        self._sink = sink
         self._site = sink.store.site
         guard = Guard(
             sink.store,
@@ -67,7 +66,7 @@ class Relay(Runner[RelayState]):
             clock=clock,
             monotonic=monotonic,
         )
-        super().__init__(state, "relay", longest_pause=LONGEST_PAUSE, has_outbox=True)
+        super().__init__(state, "relay", sink, longest_pause=LONGEST_PAUSE, has_outbox=True)
 
     def check(self) -> None:
         """See that the source can work. Raises BadSetting; Unavailable when the database is away."""
@@ -97,6 +96,10 @@ class Relay(Runner[RelayState]):
             return result
         finally:
             dialect.close()
+
+    def open(self) -> OpenSource[Any]:
+        """Not used: a relay still drives its sessions by itself."""
+        raise NotImplementedError
 
     def run_session(self) -> None:
         """One connection: wait until it leads, then relay. Raises Unavailable or BadSetting."""

@@ -1,16 +1,20 @@
 """What a source remembers of its files: one SQLite file, which may be deleted at any time.
 
-It spares reading unchanged files, knows which other file still maps to a URL, and stands for what
-was sent last: a change is committed here after its events were appended, and never before. So a
-crash in between sends them once more, which changes nothing.
+It spares reading unchanged files and knows which other file still maps to a URL. A single change is committed
+here after its events were appended, and never before: a crash in between sends them once more, which changes
+nothing. What a scan remembers before it is sent is sent by the comparison that follows.
+
+Longer than most modules: its tables, and all the SQL that knows them.
 
 ===========  ===================================================================================
 ``files``    one row a file that is a page by its name (`Row`), listed or not
 ``notes``    ``settings``: a digest of everything else that an entry depends on; ``git``: the
              commit that ``commits`` was read up to
 ``commits``  when a commit last touched each file, where that is asked for (`git`)
-``gone``     temporary: files that a scan did not find, until it is decided to believe it
+``missed``   temporary: files that a scan did not find, until it is decided to believe it
 ``fresh``    temporary: commits while they are read
+``entries``  temporary view: of the live files of each URL the newest, whose entry is the URL's
+``want``     temporary view: the same without the missed ones, for `producers.difference`
 ===========  ===================================================================================
 
 The indexes of dates hold what is still to come or to go.
@@ -24,9 +28,12 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from producers.filesystem.paths import joined
+from sitemap_store.model.dates import instant_ms
 
 VERSION: Final = 5
 COLUMNS: Final = (
@@ -42,18 +49,30 @@ CREATE INDEX by_listed_from ON files (listed_from, listed_until) WHERE listed_fr
 CREATE INDEX by_listed_until ON files (listed_until) WHERE listed_until > 0 AND live = 1;
 PRAGMA user_version = {VERSION};
 """
-_TEMPORARY: Final = """
-CREATE TEMP TABLE gone (dir, name, PRIMARY KEY (dir, name)) WITHOUT ROWID;
+_EXT: Final = """CASE digest WHEN x'' THEN '' ELSE '{"digest":"' || lower(hex(digest)) || '"}' END"""
+"""As `canonical` of the wire format writes it, so that a date that content decides outlives the cache."""
+_RANK: Final = "({0}.changed, {0}.mtime, {0}.dir, {0}.name)"
+"""Of several files with one URL the highest decides."""
+_ENTRIES: Final = f"""
+SELECT loc, lastmod, changefreq, priority, {{ext}} AS ext, NULL AS at, 0 AS keep FROM {{files}} AS f
+WHERE live = 1 AND NOT EXISTS (
+    SELECT 1 FROM {{files}} AS o WHERE o.live = 1 AND o.loc = f.loc
+    AND {_RANK.format("o")} > {_RANK.format("f")}
+)
+"""
+_TEMPORARY: Final = f"""
+CREATE TEMP TABLE missed (dir, name, PRIMARY KEY (dir, name)) WITHOUT ROWID;
 CREATE TEMP TABLE fresh (dir, name, at, PRIMARY KEY (dir, name)) WITHOUT ROWID;
+CREATE TEMP VIEW found AS SELECT * FROM files AS f WHERE live = 1
+    AND NOT EXISTS (SELECT 1 FROM temp.missed AS m WHERE m.dir = f.dir AND m.name = f.name);
+CREATE TEMP VIEW entries AS {_ENTRIES.replace("{files}", "files")};
+CREATE TEMP VIEW want AS {_ENTRIES.replace("{files}", "found")};
 """
 _WIDTH: Final = len(COLUMNS.split(", "))
 _BYTES: Final = (0, 1, 6)
 """The places of dir, name and digest."""
-_ONE: Final = f"({', '.join('?' * _WIDTH)})"
-_PUT: Final = f"REPLACE INTO files ({COLUMNS}) VALUES {_ONE}"
 _TOGETHER: Final = 50
-"""Rows that one statement writes: every SQLite takes their 900 values."""
-_PUT_TOGETHER: Final = f"REPLACE INTO files ({COLUMNS}) VALUES {', '.join([_ONE] * _TOGETHER)}"
+"""Rows that one statement writes: every SQLite takes their 900 values. One by one takes twice the time."""
 
 
 class Row(NamedTuple):
@@ -71,7 +90,7 @@ class Row(NamedTuple):
     digest: bytes
     """Of its bytes; empty when they were not read."""
     loc: str
-    """The URL it speaks for; empty when it is not to be listed."""
+    """Its URL; empty when it is not to be listed."""
     why: str
     """Why it is not to be listed; empty when it is."""
     lastmod: str
@@ -93,12 +112,7 @@ class Row(NamedTuple):
     @property
     def path(self) -> bytes:
         """Its path below the source's directory."""
-        return self.dir + b"/" + self.name if self.dir else self.name
-
-    @property
-    def rank(self) -> tuple[int, int, bytes, bytes]:
-        """Among files of one URL the highest speaks for it."""
-        return self.changed, self.mtime, self.dir, self.name
+        return joined(self.dir, self.name)
 
     def at(self, now: int) -> Row:
         """The row as it is at `now` (epoch milliseconds)."""
@@ -112,9 +126,12 @@ row_of: Final = partial(tuple.__new__, Row)
 
 
 class Cache:
-    """One source's rows. Not for sharing between threads; `file` None keeps them for this run."""
+    """One source's rows. Not for sharing between threads; `file` None keeps them for this run.
 
-    def __init__(self, file: Path | None) -> None:
+    With `digests` the digest of a file's bytes is part of its entry.
+    """
+
+    def __init__(self, file: Path | None, *, digests: bool = False) -> None:
         # An empty name is SQLite's own temporary file, which goes when it is closed.
         self.db = sqlite3.connect(
             str(file) if file else "", isolation_level=None, check_same_thread=False, timeout=1.0
@@ -129,7 +146,8 @@ class Cache:
             self.db.execute("PRAGMA cache_size = -48000")
             if self.db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
                 self._rebuild()
-            self.db.executescript(_TEMPORARY)
+            self.db.executescript(_TEMPORARY.replace("{ext}", _EXT if digests else "''"))
+            self.db.create_function("instant_ms", 1, instant_ms, deterministic=True)
         except BaseException:
             self.db.close()
             raise
@@ -169,16 +187,18 @@ class Cache:
     def put(self, rows: Iterable[Row]) -> None:
         """Remember rows in place of what was known of their files."""
         ordered = sorted(rows)  # so that they fill page after page
-        rest = len(ordered) % _TOGETHER
-        # A quarter less work than one by one, and the interpreter is let go and taken back less often.
-        for place in range(rest, len(ordered), _TOGETHER):
-            self.db.execute(_PUT_TOGETHER, _values(ordered[place : place + _TOGETHER]))
-        for row in ordered[:rest]:
-            self.db.execute(_PUT, _values([row]))
+        one = f"({', '.join('?' * _WIDTH)})"
+        for place in range(0, len(ordered), _TOGETHER):
+            several = ordered[place : place + _TOGETHER]
+            values: list[Any] = list(chain.from_iterable(several))
+            for column in _BYTES:  # sqlite3 takes bytes more slowly: it asks for an adapter
+                values[column::_WIDTH] = map(bytearray, values[column::_WIDTH])
+            rest = ", ".join([one] * len(several))
+            self.db.execute(f"REPLACE INTO files ({COLUMNS}) VALUES {rest}", values)
 
-    def drop(self, paths: Iterable[tuple[bytes, bytes]]) -> None:
-        """Forget files, by folder and name."""
-        self.db.executemany("DELETE FROM files WHERE dir = ? AND name = ?", paths)
+    def drop(self, rows: Iterable[Row]) -> None:
+        """Forget files."""
+        self.db.executemany("DELETE FROM files WHERE dir = ? AND name = ?", _names(rows))
 
     def rows(self, where: str, values: Sequence[object] = ()) -> Iterator[Row]:
         """The rows that an SQL condition picks."""
@@ -203,28 +223,60 @@ class Cache:
         found = self.db.execute(f"SELECT DISTINCT dir FROM files WHERE {where}", values)
         return [each[0] for each in found]
 
-    def speakers(self, locs: Iterable[str]) -> dict[str, Row]:
-        """For each URL that is live now, the row that speaks for it."""
-        found: dict[str, Row] = {}
-        for row in self.rows("live = 1 AND loc IN (SELECT value FROM json_each(?))", (_array(locs),)):
-            best = found.get(row.loc)
-            if best is None or row.rank > best.rank:
-                found[row.loc] = row
-        return found
+    def entries(self, locs: Iterable[str]) -> dict[str, tuple[str, str, str, str]]:
+        """Of those URLs that are live: lastmod, changefreq, priority and ext, as the newest file says."""
+        found = self.db.execute(
+            "SELECT loc, lastmod, changefreq, priority, ext FROM temp.entries "
+            "WHERE loc IN (SELECT value FROM json_each(?))",
+            (_array(locs),),
+        )
+        return {loc: tuple(entry) for loc, *entry in found}
 
-    def mapped(self, loc: str) -> list[Row]:
-        """The live rows of one URL, the one that speaks for it first."""
-        rows = self.rows("live = 1 AND loc = ?", (loc,))
-        return sorted(rows, key=lambda row: row.rank, reverse=True)
-
-    def shared(self, locs: Iterable[str] | None = None) -> list[str]:
-        """The URLs, of all or of those given, that more than one live file maps to, sorted."""
+    def shared(self, locs: Iterable[str] | None = None) -> Iterator[tuple[str, list[bytes]]]:
+        """The URLs, of all or of those given, of more than one live file, with these, the newest first."""
         among = "" if locs is None else "AND loc IN (SELECT value FROM json_each(?))"
         found = self.db.execute(
-            f"SELECT loc FROM files WHERE live = 1 {among} GROUP BY loc HAVING count(*) > 1 ORDER BY loc",
+            "SELECT loc, dir, name FROM files WHERE live = 1 AND loc IN (SELECT loc FROM files "
+            f"WHERE live = 1 {among} GROUP BY loc HAVING count(*) > 1) "
+            "ORDER BY loc, changed DESC, mtime DESC, dir DESC, name DESC",
             () if locs is None else (_array(locs),),
         )
-        return [each[0] for each in found]
+        for loc, rows in groupby(found, key=lambda row: row[0]):
+            yield loc, [joined(folder, name) for _, folder, name in rows]
+
+    def miss(self, rows: Iterable[Row]) -> None:
+        """Note files that a scan did not find."""
+        self.db.executemany("INSERT OR IGNORE INTO temp.missed VALUES (?, ?)", _names(rows))
+
+    def find(self, rows: Iterable[Row]) -> None:
+        """Strike files from those that a scan did not find."""
+        self.db.executemany("DELETE FROM temp.missed WHERE dir = ? AND name = ?", _names(rows))
+
+    def find_all(self) -> None:
+        """Strike all files from those that a scan did not find."""
+        self.db.execute("DELETE FROM temp.missed")
+
+    def missed(self) -> list[Row]:
+        """The rows of the files that a scan did not find."""
+        return list(self.rows("(dir, name) IN (SELECT dir, name FROM temp.missed)"))
+
+    def drop_missed(self, *, accepted: bool) -> None:
+        """Forget the files that a scan did not find: all of them, or those whose delete was `accepted`."""
+        only = "AND digest(loc) IN (SELECT digest FROM accepted)" if accepted else ""
+        with self.change():
+            self.db.execute(
+                f"DELETE FROM files WHERE (dir, name) IN (SELECT dir, name FROM temp.missed) {only}"
+            )
+            self.find_all()
+
+    def take_dates(self) -> None:
+        """Take dates that only an earlier cache could know from `have`, what the state lists."""
+        self.db.execute(
+            "UPDATE files SET lastmod = h.lastmod, changed = instant_ms(h.lastmod) FROM have AS h "
+            "WHERE h.loc = files.loc AND live = 1 AND h.lastmod <> '' AND "
+            f"(lastmod_by = 'content' AND h.ext <> '' AND h.ext = {_EXT} "
+            "OR lastmod_by = 'mtime' AND instant_ms(h.lastmod) > changed)"
+        )
 
     def turned(self, now: int) -> list[Row]:
         """The rows whose time to come or to go has passed by `now`, as they are from now on."""
@@ -269,12 +321,8 @@ class Cache:
         self.db.executescript(_SCHEMA)
 
 
-def _values(rows: Sequence[Row]) -> list[Any]:
-    """The values of rows as sqlite3 takes them fastest: no bytes, for which it asks an adapter."""
-    values: list[Any] = list(chain.from_iterable(rows))
-    for column in _BYTES:
-        values[column::_WIDTH] = map(bytearray, values[column::_WIDTH])
-    return values
+def _names(rows: Iterable[Row]) -> Iterator[tuple[bytes, bytes]]:
+    return ((row.dir, row.name) for row in rows)
 
 
 def _array(locs: Iterable[str]) -> str:

@@ -5,7 +5,7 @@
 2. Its front matter and head decide whether it is listed, and where; its path otherwise.
 3. The first of the source's lastmod choices that has a date gives it. `content` and `mtime` never
    move it back, or on, for the same bytes: only a newer mtime moves `mtime` on.
-4. What can't be read keeps the row that it had. Each trouble is reported once.
+4. What can't be read keeps the row that it had. Each problem is reported once.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from producers.filesystem.inherit import NOTHING, Inherited
 from producers.filesystem.mapping import Mapping
 from producers.filesystem.page import NO_FACTS, Facts, FrontMatterError, read_page
 from producers.filesystem.paths import joined
+from producers.filesystem.problems import Problem, shown
 from producers.filesystem.selection import is_service_page
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.troubles import Trouble, shown
 from sitemap_store.errors import Refused
 from sitemap_store.model.site import Site
 
@@ -75,7 +75,7 @@ class Examiner:
         site: Site,
         *,
         settle_ns: int,
-        report: Callable[[Trouble], None],
+        report: Callable[[Problem], None],
         committed: Callable[[bytes, bytes], int] | None = None,
     ) -> None:
         self._source = source
@@ -133,9 +133,9 @@ class Examiner:
         why, loc = self._address(look, digest, facts)
         if facts.warnings and (look.old is None or look.old.digest != digest):
             for warning in facts.warnings:
-                self._report(Trouble(look.path, "front matter", warning))
+                self._report(Problem(look.path, "front matter", warning))
         if not look.name.isascii():
-            self._tell_twin(look)
+            self._report_twin(look)
         lastmod, changed, by = self._lastmod(look, facts, digest)
         found, now = look.found, look.now
         times = _fitting(found.st_mtime_ns), _fitting(found.st_ctime_ns)
@@ -149,7 +149,7 @@ class Examiner:
         ))  # fmt: skip
 
     def _address(self, look: Look, digest: bytes, facts: Facts) -> tuple[str, str]:
-        """Why a file is not to be listed, or else the URL that it speaks for."""
+        """Why a file is not to be listed, or else the URL that it has."""
         if not self._source.service_pages and is_service_page(look.path):
             return "service page", ""
         if facts.why:
@@ -162,7 +162,7 @@ class Examiner:
             why = "" if facts.head is NO_HEAD else leads_elsewhere(facts.head, loc, self._mapping)
         except Refused as refused:
             if look.old is None or look.old.why != "refused" or look.old.digest != digest:
-                self._report(Trouble(look.path, "refused", refused.detail, refused))
+                self._report(Problem(look.path, "refused", refused.detail, refused))
             return "refused", ""
         return why, "" if why else loc
 
@@ -191,16 +191,16 @@ class Examiner:
         return digest.digest(), facts, found
 
     def _kept(self, look: Look, kind: str, detail: str) -> Row:
-        self._report(Trouble(look.path, kind, detail))
+        self._report(Problem(look.path, kind, detail))
         return look.old or _blank(look, kind)
 
-    def _tell_twin(self, look: Look) -> None:
+    def _report_twin(self, look: Look) -> None:
         written = os.fsdecode(look.name)
         for form in ("NFC", "NFD"):
             twin = os.fsencode(unicodedata.normalize(form, written))
             if twin != look.name and os.path.lexists(look.root + b"/" + joined(look.folder, twin)):
                 detail = "there is a second file whose name looks the same (one NFC, one NFD)"
-                self._report(Trouble(joined(look.folder, min(look.name, twin)), "twin", detail))
+                self._report(Problem(joined(look.folder, min(look.name, twin)), "twin", detail))
 
     def _lastmod(self, look: Look, facts: Facts, digest: bytes) -> tuple[str, int, str]:
         """The date as it is written, its instant in epoch milliseconds, and the choice that gave it."""

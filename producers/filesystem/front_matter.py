@@ -14,7 +14,7 @@ from typing import Final
 
 import yaml
 
-from producers.filesystem.marks import MARKS, unmarked
+from producers.filesystem.text import MARKS, unmarked
 from sitemap_store.errors import SitemapdError
 
 _YAML: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE)

@@ -102,12 +102,12 @@ def _hugo_rules(folder: bytes, title: bytes, name: bytes, data: Callable[[], byt
         return [_BUNDLE] if folder and is_page else []
     rules = []
     for cascade in _maps(front_matter(data()).get("cascade")):
-        told = {plain(key): value for key, value in cascade.items()}
-        fields = {key: value for key, value in told.items() if key not in _NOT_PASSED}
-        for params in _maps(told.get("params")):
+        options = {plain(key): value for key, value in cascade.items()}
+        fields = {key: value for key, value in options.items() if key not in _NOT_PASSED}
+        for params in _maps(options.get("params")):
             fields = {plain(key): value for key, value in params.items()} | fields
         target = {"lang": branch[1]} if branch[1] else {}
-        for wanted in _maps(told.get("target")):
+        for wanted in _maps(options.get("target")):
             target |= {key.lower(): value.lower() for key, value in wanted.items() if isinstance(value, str)}
             if languages := _inner(wanted, "sites", "matrix", "languages"):
                 several = languages if isinstance(languages, list) else [languages]

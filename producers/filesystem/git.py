@@ -14,15 +14,21 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
 from producers.filesystem.cache import Cache
-from producers.filesystem.paths import split
+from producers.filesystem.paths import joined, split
+from producers.runner import SourceState
 
+log = logging.getLogger(__name__)
+
+RETRY: Final = 30.0
+"""Seconds after which git is asked again when it failed."""
 BATCH: Final = 1000
 """Commits that one `git diff-tree` compares with their parents."""
 _KEEP: Final = -1
@@ -40,31 +46,56 @@ class _Commit(NamedTuple):
     parents: list[str]
 
 
-class Commits:
-    """The commits of the repository that a directory lies in. Raises GitError when there is none.
+class GitDates:
+    """The dates of the files below `root`, from the repository that it lies in."""
 
-    `stopping` ends a pass early.
-    """
-
-    def __init__(self, root: bytes, cache: Cache, *, stopping: Callable[[], bool]) -> None:
+    def __init__(self, root: bytes, cache: Cache, state: SourceState) -> None:
         self._root = root
         self._cache = cache
-        self._stopping = stopping
+        self._state = state
         self._places: list[bytes] = []
-        self._seen: tuple[object, ...] = ()
-        self._locate()
+        self._seen: tuple[object, ...] | None = None
+        self._retry = float("-inf")
+        self._failure = ""
 
-    @property
-    def shallow(self) -> bool:
-        """Whether the history ends before its first commit."""
-        return bool(self._ends())
+    def date(self, folder: bytes, name: bytes) -> int:
+        """When a commit last changed a file, in epoch milliseconds; 0 when none is known."""
+        query = "SELECT at FROM commits WHERE dir = ? AND name = ?"
+        found = self._cache.db.execute(query, (folder, name)).fetchone()
+        return int(found[0]) if found else 0
 
-    def moved(self) -> bool:
-        """Whether HEAD may have moved since `refresh`: a look at a few files."""
-        return self._signature() != self._seen
+    def changed(self) -> list[bytes]:
+        """The known files whose date changed since the last call, as paths."""
+        state, now = self._state, self._state.monotonic()
+        if now < self._retry or self._signature() == self._seen:
+            return []
+        first = self._seen is None
+        try:
+            found = self.refresh()
+        except GitError as error:
+            self._seen, self._retry = None, now + RETRY
+            if not state.stopping.is_set() and str(error) != self._failure:
+                self._failure = str(error)
+                log.error(
+                    "lastmod of %s is to come from git, but its directory has no history that can be read: "
+                    "%s. Known dates stay; for other files the next of the lastmod choices decides.",
+                    state.source,
+                    error,
+                    extra=state.extra("git_failed"),
+                )
+            return []
+        self._failure = ""
+        if first and self._ends():
+            log.warning(
+                "The directory of %s is in a shallow clone, so files that did not change within it keep the "
+                "date that is known, or have none from git. Fetch the whole history (git fetch --unshallow).",
+                state.source,
+                extra=state.extra("git_shallow"),
+            )
+        return [joined(folder, name) for folder, name in found]
 
     def refresh(self) -> list[tuple[bytes, bytes]]:
-        """Read what is new; returns the files, by folder and name, whose date changed by it."""
+        """Read what is new; returns the files, by folder and name, whose date changed. Raises GitError."""
         self._locate()
         signature = self._signature()
         head = self._head()
@@ -130,17 +161,17 @@ class Commits:
             yield _Commit(commit, int(when) * 1000, parents)
 
     def _differences(self, pairs: list[tuple[str, str]]) -> list[set[bytes]]:
-        if self._stopping():
-            raise GitError("reading the history was told to stop")
+        if self._state.stopping.is_set():
+            raise GitError("reading the history was stopped")
         if not pairs:
             return []
         asked = "".join(f"{commit} {parent}\n" for commit, parent in pairs).encode()
-        told = self._git(
+        answer = self._git(
             "diff-tree", "--stdin", "--always", "-r", "-z", "--name-only", "--no-renames", "--relative",
             asked=asked,
         )  # fmt: skip
         found: list[set[bytes]] = []
-        for token in told.split(b"\x00"):
+        for token in answer.split(b"\x00"):
             # No file is named by the commit that it is in: the name would change the commit.
             if len(found) < len(pairs) and token == pairs[len(found)][0].encode():
                 found.append(set())

@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 from lxml import etree
 
 from producers.filesystem.mapping import Mapping
-from producers.filesystem.marks import unmarked
+from producers.filesystem.text import unmarked
 from sitemap_store.errors import Refused
 
 FIRST_BYTES: Final = 16 * 1024

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from producers.filesystem.front_matter import FrontMatterError
 from producers.filesystem.generators import GENERATORS, Generator, Rule, matches
 from producers.filesystem.paths import is_file, joined, read_start, upwards
-from producers.filesystem.troubles import Trouble
+from producers.filesystem.problems import Problem
 
 MOST_BYTES: Final = 1 << 20
 """How much of a file is read that pages inherit from."""
@@ -59,7 +59,7 @@ class Inheritance:
         root: bytes,
         *,
         wanted: frozenset[str],
-        report: Callable[[Trouble], None],
+        report: Callable[[Problem], None],
         follow: bool,
     ) -> None:
         self._generator = GENERATORS.get(generator)
@@ -136,7 +136,7 @@ class Inheritance:
             except (OSError, FrontMatterError) as error:
                 why = f"can't be read ({error.strerror})" if isinstance(error, OSError) else str(error)
                 detail = f"{why}; the pages that may inherit from it stay as they were"
-                self._report(Trouble(path, "inheritance", detail))
+                self._report(Problem(path, "inheritance", detail))
                 return None
             for rule in rules:
                 fields = {key: value for key, value in rule.fields.items() if key in self._wanted}

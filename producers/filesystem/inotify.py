@@ -1,4 +1,4 @@
-"""Watches folders by inotify, and marks the paths that something happened to.
+"""Watches folders by inotify, and passes on the paths that something happened to.
 
 Theory of operation. watchdog's recursive watch answers to events with walks of its own: it hides a
 full watch table, reports what was moved away under its old path, and after an overflow takes all
@@ -7,7 +7,7 @@ inotify queue (`InotifyFD`) and keep the table of watched folders ourselves, by 
 
 1. A folder is watched first and listed afterwards, by one and the same walk (`walk`): what happens
    in between is in the queue.
-2. An event only marks the path it names as dirty. Looking at the path adds watches for folders.
+2. An event only adds the path that it names to those that wait. Looking at the path adds watches for folders.
 3. A folder that is moved away loses its watches with the event that says so. It gets them back,
    under its new path, when that is looked at.
 4. An overflow, an unmount and the end of the root's own watch are reported once as `lost`; the owner
@@ -50,9 +50,9 @@ _MASK: Final = (
 
 
 class WatchTable:
-    """Which folders are watched. `mark` gets dirty paths relative to `root`, on another thread.
+    """Which folders are watched. `add` gets paths that changed, relative to `root`, on another thread.
 
-    A folder whose permissions changed is marked with a slash at its end. `matters` says of a name,
+    A folder whose permissions changed is added with a slash at its end. `matters` says of a name,
     and whether it is a folder's, whether anything can depend on it. `lost` gets a sentence when events
     are missing from now on. Raises WatchLimit.
     """
@@ -61,13 +61,13 @@ class WatchTable:
         self,
         root: bytes,
         *,
-        mark: Callable[[bytes], None],
+        add: Callable[[bytes], None],
         matters: Callable[[bytes, bool], bool],
         lost: Callable[[str], None],
         follow: bool = False,
     ) -> None:
         self._root = root
-        self._mark = mark
+        self._add = add
         self._matters = matters
         self._lost = lost
         self._follow = follow
@@ -130,7 +130,7 @@ class WatchTable:
             del self._descriptors[old]
 
     def on_event(self, event: InotifyEvent) -> None:
-        """Mark what an event names. Called by the reader's thread; never raises."""
+        """Pass on what an event names. Called by the reader's thread; never raises."""
         mask = event.mask
         with self._lock:
             known = self._folders.get(event.wd)
@@ -150,7 +150,7 @@ class WatchTable:
         if is_folder and mask & InotifyConstants.IN_ATTRIB:
             name += b"/"
         for folder in folders:
-            self._mark(joined(folder, name))
+            self._add(joined(folder, name))
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
         """Forget a folder that is gone. Called by the reader's thread; never raises."""

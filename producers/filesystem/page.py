@@ -126,8 +126,8 @@ def _has_no_page(fields: Fields[str, object], flag: Fields[str, bool | None]) ->
     """Whether the generator writes no page for the file, or one that no list of pages leads to."""
     build = fields.get("build")
     kept = build if isinstance(build, dict) else {}
-    told = (fields.get("render"), kept.get("render"), kept.get("list"))
-    if any(_flag(value) is False or _word(value) in ("never", "link") for value in told):
+    choices = (fields.get("render"), kept.get("render"), kept.get("list"))
+    if any(_flag(value) is False or _word(value) in ("never", "link") for value in choices):
         return True
     return flag["headless"] is True or _word(fields.get("permalink")) == "false" or flag["routable"] is False
 

@@ -38,7 +38,7 @@ def is_gone(error: OSError) -> bool:
 
 
 def is_file(path: bytes, *, follow: bool) -> bool:
-    """Whether there is a file; without `follow` a link is none. Raises OSError when that can't be told."""
+    """Whether there is a file; without `follow` a link is none. Raises OSError when that is not known."""
     try:
         return stat.S_ISREG(os.stat(path, follow_symlinks=follow).st_mode)
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Compares files with their rows in the cache, and hands what differs to the ledger.
+"""Compares files with their rows in the cache, and sends what differs.
 
-Full scans and looks at dirty paths happen on one thread and take turns: between two folders of a
+Full scans and looks at pending paths happen on one thread and take turns: between two folders of a
 scan, ripe paths are looked at. So that the scan does not take back what such a look found, the look
-tells it which folders exist (`_visited`), and the ledger strikes the files that are there after all.
+tells it which folders exist (`_visited`), and the cache strikes the files that are there after all.
 """
 
 from __future__ import annotations
@@ -15,22 +15,15 @@ from typing import Final
 
 from producers.filesystem.cache import Cache, Row
 from producers.filesystem.examine import Examiner, Look
-from producers.filesystem.ledger import Ledger
 from producers.filesystem.paths import is_below, joined, split, upwards
 from producers.filesystem.root import Root
 from producers.filesystem.selection import Selection
-from producers.filesystem.source import FilesystemSource
-from producers.filesystem.troubles import Trouble
+from producers.filesystem.sender import Sender
 from producers.filesystem.walk import Listed, Tree
+from producers.runner import SourceChanged
 
 CHUNK: Final = 1000
 """Rows that are remembered, or sent, at a time."""
-FIRST_CHUNK: Final = 2000
-"""The same in a first scan, which holds two of them."""
-
-
-class RootChanged(Exception):
-    """The directory is not the one that this look began with."""
 
 
 class _Batch:
@@ -62,23 +55,20 @@ class Scanner:
 
     def __init__(
         self,
-        source: FilesystemSource,
         root: Root,
-        *,
+        tree: Tree,
         selection: Selection,
         examiner: Examiner,
         cache: Cache,
-        ledger: Ledger,
-        report: Callable[[Trouble], None],
+        sender: Sender,
         clock: Callable[[], int],
-        watch: Callable[[bytes], None] | None,
     ) -> None:
         self._root = root
+        self._tree = tree
         self._selection = selection
-        self._tree = Tree(source, root.path, selection=selection, report=report, watch=watch)
         self._examiner = examiner
         self._cache = cache
-        self._ledger = ledger
+        self._sender = sender
         self._clock = clock
         self._visited: set[bytes] | None = None
         self._knows_rules = False
@@ -90,52 +80,34 @@ class Scanner:
 
         With `send` what is new or changed is sent at once, without it only remembered. Files that
         are gone are noted as missed in the cache and nothing more. `between` is called between
-        folders. Raises RootChanged, or Unavailable when the directory can't be read.
+        folders. Raises SourceChanged, or Unavailable when the directory can't be read.
         """
         files = 0
         batch = _Batch()
-        self._ledger.comparison.find_all()
+        self._cache.find_all()
         self._visited = set()
+        take_in = self._sender.change if send else self._sender.remember
         try:
             for listed, missed in self._compared(b"", batch, self._visited):
                 files += len(listed.files)
-                self._ledger.comparison.miss((row.dir, row.name) for row in missed)
+                self._cache.miss(missed)
                 if len(batch) >= CHUNK:
-                    self._keep(batch, send=send)
+                    self._flush(batch, take_in)
                 between()
-            self._keep(batch, send=send)
+            self._flush(batch, take_in)
         finally:
             self._visited = None
-        self._check_root()
+        self.check_root()
         self._knows_rules = True
         return files
-
-    def first(self, between: Callable[[], None]) -> Iterator[list[Row]]:
-        """`scan` when nothing is known of any file: the rows of the whole tree, a chunk at a time.
-
-        Nothing is looked up, sent or remembered. Raises as `scan` does, before the chunk that it had.
-        """
-        rows: list[Row] = []
-        for listed in self._tree.walk(b"", []):
-            now = self._clock()  # what changes while its folder is read counts as too fresh
-            examined = (self._examine(listed.folder, *file, None, now) for file in listed.files)
-            rows += filter(None, examined)
-            if len(rows) >= FIRST_CHUNK:
-                self._check_root()
-                yield rows
-                rows = []
-            between()
-        self._check_root()
-        self._knows_rules = True
-        yield rows
 
     def look(self, paths: Iterable[bytes]) -> int:
         """Look at paths that something happened to, and send what changed; returns the events.
 
-        A path that ends with a slash is a folder whose permissions changed. Raises RootChanged
+        A path that ends with a slash is a folder whose permissions changed. Raises SourceChanged
         before anything is sent when the directory is another one by now.
         """
-        self._check_root()
+        self.check_root()
         sent = 0
         batch = _Batch()
         covered: set[bytes] = set()
@@ -191,7 +163,7 @@ class Scanner:
         if writes == self._changes_seen and self._nothing_turns[0] <= now < self._nothing_turns[1]:
             return 0
         rows = self._cache.turned(now)
-        sent = self._ledger.change(rows, (), rows) if rows else 0
+        sent = self._sender.change(rows, (), rows) if rows else 0
         until = self._cache.next_turn(now)
         self._nothing_turns = now, math.inf if until is None else until
         self._changes_seen = self._cache.db.total_changes
@@ -254,24 +226,20 @@ class Scanner:
         inherited = self._tree.inheritance.of(folder, name)
         return self._examiner.examine(Look(self._root.path, folder, name, found, old, now, inherited))
 
-    def _keep(self, batch: _Batch, *, send: bool) -> None:
-        if send:
-            self._send(batch)
-        elif batch:
-            self._check_root()
-            self._ledger.remember(batch.rows)
-            batch.clear()
-
     def _send(self, batch: _Batch) -> int:
+        return self._flush(batch, self._sender.change)
+
+    def _flush(self, batch: _Batch, take_in: Callable[[list[Row], list[Row], list[Row | None]], int]) -> int:
         if not batch:
             return 0
-        self._check_root()
+        self.check_root()
         there = {(row.dir, row.name) for row in batch.rows}
         gone = [row for row in batch.gone if (row.dir, row.name) not in there]
-        sent = self._ledger.change(batch.rows, gone, batch.before)
+        sent = take_in(batch.rows, gone, batch.before)
         batch.clear()
         return sent
 
-    def _check_root(self) -> None:
+    def check_root(self) -> None:
+        """Raise SourceChanged when the directory is another one by now."""
         if not self._root.same():
-            raise RootChanged
+            raise SourceChanged

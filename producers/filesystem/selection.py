@@ -17,8 +17,8 @@ from typing import Final
 from pathspec import GitIgnoreSpec
 
 from producers.filesystem.generators import is_parent
-from producers.filesystem.marks import unmarked
 from producers.filesystem.paths import joined, split, upwards
+from producers.filesystem.text import unmarked
 
 IGNORE_FILE: Final = b".sitemapignore"
 SWAPPED: Final = b"..data"

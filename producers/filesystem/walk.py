@@ -1,19 +1,28 @@
-"""Walks a tree: each folder is watched first, then listed, then given to the caller."""
+"""Walks a tree: each folder is watched first, then listed, then given to the caller.
+
+Where links are followed each real folder is entered once, under one path; else a link to a parent, or two to
+one tree, would grow without end:
+
+1. A link to the directory itself, or to a folder above it, is not followed.
+2. A folder of the tree that is entered by its own path is not entered by a link.
+3. Of several ways to one folder outside, the first in the order of the walk is taken, until the next
+   full walk.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from producers.filesystem.generators import is_parent
 from producers.filesystem.inherit import Inheritance
-from producers.filesystem.links import Links
 from producers.filesystem.page import fields_read
 from producers.filesystem.paths import is_below, is_gone, joined, read_start
+from producers.filesystem.problems import Problem, shown
 from producers.filesystem.selection import IGNORE_FILE, SWAPPED, Selection
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.troubles import Trouble
 from sitemap_store.errors import Unavailable
 
 IGNORE_BYTES: Final = 1 << 20
@@ -44,7 +53,7 @@ class Tree:
         root: bytes,
         *,
         selection: Selection,
-        report: Callable[[Trouble], None],
+        report: Callable[[Problem], None],
         watch: Callable[[bytes], None] | None,
     ) -> None:
         self._source = source
@@ -53,7 +62,7 @@ class Tree:
         self._report = report
         self._watch = watch
         self._follow = source.follow_symlinks
-        self._links = Links(root, selection, report) if self._follow else None
+        self._entered: dict[tuple[int, int], bytes] = {}
         self._generator = source.generator if source.front_matter else ""
         self.inheritance = Inheritance(
             self._generator, root, wanted=fields_read(source), report=report, follow=self._follow
@@ -66,8 +75,8 @@ class Tree:
         A folder that is gone before it is listed is left out. Paths that can't be looked at go to `unread`.
         Raises Unavailable when the root can't be listed, and WatchLimit when it can't be watched.
         """
-        if self._links is not None and not start:
-            self._links.clear()
+        if not start:
+            self._entered.clear()
         stack = [start]
         while stack:
             folder = stack.pop()
@@ -100,11 +109,13 @@ class Tree:
 
     def _entries(self, folder: bytes) -> list[os.DirEntry[bytes]]:
         """What is in a folder, from now on watched, and of which it is known what the folder says of it."""
-        if self._links is not None and folder and not self._links.enters(folder):
+        path = joined(self._root, folder)
+        if self._follow and folder and (other := self._other_way(folder, path)):
+            detail = f"leads to {other}; each folder is looked at once, so this way is not followed"
+            self._report(Problem(folder, "link", detail))
             return []
         if self._watch is not None:
             self._watch(folder)
-        path = joined(self._root, folder)
         with os.scandir(path) as listing:
             entries = list(listing)
         names = [entry.name for entry in entries]
@@ -116,12 +127,30 @@ class Tree:
                 # Without it private pages would be listed.
                 raise OSError(error.errno, f"{error.strerror}: {IGNORE_FILE.decode()}") from error
         for sentence in self._selection.set_ignore(folder, text):
-            self._report(Trouble(joined(folder, IGNORE_FILE), "ignore file", sentence))
+            self._report(Problem(joined(folder, IGNORE_FILE), "ignore file", sentence))
         self.inheritance.learn(folder, names)
         return entries
 
+    def _other_way(self, folder: bytes, path: bytes) -> str:
+        """Where a link leads that is not followed; "" to enter the folder. Raises OSError when it is gone."""
+        real = os.path.realpath(path)
+        if real == path:
+            return ""
+        if is_below(self._root, (real.rstrip(b"/"),)):
+            return "the directory itself or a folder above it"
+        inside = real[len(self._root) + 1 :]
+        if is_below(real, (self._root,)) and self._selection.reaches(inside):
+            return shown(inside)
+        identity = _identity(real)
+        first = self._entered.setdefault(identity, folder)
+        with suppress(OSError):
+            if first == folder or _identity(joined(self._root, first)) == identity:
+                return "" if first == folder else f"what {shown(first)} leads to"
+        self._entered[identity] = folder
+        return ""
+
     def find(self, folder: bytes, name: bytes) -> os.stat_result | None:
-        """What there is under a name; None for nothing. Raises OSError, reported, when that can't be told."""
+        """What there is under a name; None for nothing. Raises OSError, reported, when that is not known."""
         try:
             return os.stat(joined(self._root, joined(folder, name)), follow_symlinks=self._follow)
         except OSError as error:
@@ -145,7 +174,7 @@ class Tree:
     def _cannot_look(self, folder: bytes, name: bytes, error: OSError) -> None:
         self._locked.add(folder)
         detail = f"can't be looked at ({error.strerror}), so what was known of it stays"
-        self._report(Trouble(joined(folder, name), "unreadable", detail))
+        self._report(Problem(joined(folder, name), "unreadable", detail))
 
     def _cannot_list(self, folder: bytes, error: OSError) -> None:
         self._locked.add(folder)
@@ -156,4 +185,9 @@ class Tree:
                 "that sitemapd runs as read it",
             )
         detail = f"can't be listed ({error.strerror}), so what was known of it stays"
-        self._report(Trouble(folder, "unreadable", detail))
+        self._report(Problem(folder, "unreadable", detail))
+
+
+def _identity(path: bytes) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino

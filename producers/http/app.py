@@ -172,7 +172,7 @@ class Api:
             raise Problem(422, refused.rule, detail) from refused
         if found is None:
             raise Problem(404, "not-listed", f"{loc} is not listed.")
-        return answer(described(found))
+        return answer(described(found, store.site.style(found.section)))
 
     async def _status(self, request: Request, body: Body) -> Answer:
         """How each site that the token may see stands."""

@@ -49,7 +49,7 @@ class KeyedUrls:
 
     def __init__(self, store: Store, webhook: str) -> None:
         self._client = store.client
-        self._name = f"{store.partitions[0].prefix}:hook:{webhook}"
+        self._name = store.partitions[0].keys.webhook(webhook)
 
     def read(self, keys: Collection[str]) -> dict[str, list[str]]:
         """The URLs that still belong to each key."""

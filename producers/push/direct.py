@@ -12,7 +12,7 @@ from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 from sitemap_store.model.described import site_of
 from sitemap_store.redis.connection import connect, translated
-from sitemap_store.redis.keys import prefix
+from sitemap_store.redis.keys import Keys
 from sitemap_store.redis.store import Store
 from sitemap_store.redis.wake import Waker
 from sitemapd_client import Refusal
@@ -58,7 +58,7 @@ class Direct:
     def _opened(self) -> EventSink:
         if self._sink is None or time.monotonic() - self._looked > LOOK_AGAIN_S:
             with translated():
-                text = self._client.hget(f"{prefix(self._site, 0)}:state", "site")
+                text = self._client.hget(Keys(self._site, 0).state(), "site")
             if text is None:
                 raise sitemapd_client.Unavailable(
                     f"Redis knows no site {self._site!r}: it does once sitemapd's workers have run"

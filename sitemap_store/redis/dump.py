@@ -76,10 +76,10 @@ def copy_shards(partition: Partition) -> Iterator[ShardCopy]:
             yield taken(shard)
 
 
-def fields_of(partition: Partition, name: str) -> dict[str, str]:
+def fields_of(partition: Partition, key: str) -> dict[str, str]:
     """A small hash of a partition."""
     with translated():
-        found: Any = partition.client.hgetall(f"{partition.prefix}:{name}")
+        found: Any = partition.client.hgetall(key)
     return {field.decode(): value.decode() for field, value in found.items()}
 
 
@@ -88,7 +88,7 @@ def held_events(partition: Partition) -> Iterator[list[bytes]]:
     start = 0
     while True:
         with translated():
-            found: Any = partition.client.lrange(f"{partition.prefix}:held", start, start + _FIELDS - 1)
+            found: Any = partition.client.lrange(partition.keys.held(), start, start + _FIELDS - 1)
         if not found:
             return
         yield found
@@ -96,12 +96,11 @@ def held_events(partition: Partition) -> Iterator[list[bytes]]:
 
 
 def webhook_keys(store: Store) -> Iterator[tuple[str, list[bytes]]]:
-    """The keys of webhooks (`producers.http.webhooks`): the name of a hash, its fields and values in turn."""
-    prefix = store.partitions[0].prefix
+    """What webhooks remember (`producers.http.webhooks`): a webhook, its fields and values in turn."""
+    keys = store.partitions[0].keys
+    start = keys.webhook("")
     with translated():
-        names = [
-            name.decode() for name in store.client.scan_iter(f"{_literal(prefix)}:hook:*", count=_FIELDS)
-        ]
+        names = [name.decode() for name in store.client.scan_iter(f"{_literal(start)}*", count=_FIELDS)]
     for name in sorted(names):
         cursor: Any = 0
         while True:
@@ -109,17 +108,17 @@ def webhook_keys(store: Store) -> Iterator[tuple[str, list[bytes]]]:
                 page: Any = store.client.hscan(name, cursor, count=_FIELDS)
             cursor, found = page
             if found:
-                yield name.removeprefix(f"{prefix}:"), [part for pair in found.items() for part in pair]
+                yield name.removeprefix(start), [part for pair in found.items() for part in pair]
             if not int(cursor):
                 break
 
 
 def _copy(partition: Partition, shard: int, *, late: bool) -> ShardCopy:
     with translated(), partition.client.pipeline(transaction=True) as pipe:
-        pipe.hgetall(f"{partition.prefix}:s:{shard}")
-        pipe.get(f"{partition.prefix}:snap:{shard}")
-        pipe.lrange(f"{partition.prefix}:log:{shard}", 0, -1)
-        pipe.hexists(f"{partition.prefix}:leases", str(shard))
+        pipe.hgetall(partition.keys.shard(shard))
+        pipe.get(partition.keys.snapshot(shard))
+        pipe.lrange(partition.keys.log(shard), 0, -1)
+        pipe.hexists(partition.keys.leases(), str(shard))
         meta, snapshot, log, leased = pipe.execute()
     fields = {field.decode(): value.decode() for field, value in meta.items()}
     return ShardCopy(partition.number, shard, fields, snapshot, log, bool(leased), late)
@@ -133,7 +132,7 @@ def _versions(partition: Partition, known: dict[int, str | None]) -> dict[int, t
         some = ids[start : start + _FIELDS]
         with translated(), partition.client.pipeline(transaction=False) as pipe:
             for shard in some:
-                pipe.hmget(f"{partition.prefix}:s:{shard}", "v", "seats")
+                pipe.hmget(partition.keys.shard(shard), "v", "seats")
             for shard, (version, seats) in zip(some, pipe.execute(), strict=True):
                 if version is not None:
                     found[shard] = (version.decode(), seats.decode())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sitemap_store.redis.connection import translated
 from sitemap_store.redis.store import Store
@@ -41,10 +41,10 @@ class Held:
 
 def held_deletes(store: Store) -> dict[str, Held]:
     """Source → what is held back of it, by the sources' names."""
-    key = _key(store)
+    keys = store.partitions[0].keys
     with translated(), store.client.pipeline(transaction=True) as pipe:
-        pipe.hgetall(key)
-        pipe.hgetall(f"{key}_accepted")
+        pipe.hgetall(keys.guard())
+        pipe.hgetall(keys.guard_accepted())
         rows, accepted = pipe.execute()
     found = {}
     for name, text in sorted(rows.items()):
@@ -56,28 +56,30 @@ def held_deletes(store: Store) -> dict[str, Held]:
 
 def hold(store: Store, source: str, held: Held, digests: bytes) -> None:
     """Note what is held back in place of what was, and forget what was accepted; `digests`: of the URLs."""
-    key = _key(store)
+    keys = store.partitions[0].keys
     with translated(), store.client.pipeline(transaction=True) as pipe:
-        pipe.hset(key, source, json.dumps({k: v for k, v in asdict(held).items() if k != "accepted"}))
-        pipe.set(f"{key}:{source}", digests)
-        pipe.hdel(f"{key}_accepted", source)
+        pipe.hset(
+            keys.guard(), source, json.dumps({k: v for k, v in asdict(held).items() if k != "accepted"})
+        )
+        pipe.set(keys.guarded(source), digests)
+        pipe.hdel(keys.guard_accepted(), source)
         pipe.execute()
 
 
 def release(store: Store, source: str) -> None:
     """Nothing is held back of a source any more."""
-    key = _key(store)
+    keys = store.partitions[0].keys
     with translated(), store.client.pipeline(transaction=True) as pipe:
-        pipe.hdel(key, source)
-        pipe.delete(f"{key}:{source}")
-        pipe.hdel(f"{key}_accepted", source)
+        pipe.hdel(keys.guard(), source)
+        pipe.delete(keys.guarded(source))
+        pipe.hdel(keys.guard_accepted(), source)
         pipe.execute()
 
 
 def accept(store: Store, source: str, held: Held) -> None:
     """Let exactly what is held pass when the source is next compared."""
     with translated():
-        store.client.hset(f"{_key(store)}_accepted", source, held.id)
+        store.client.hset(store.partitions[0].keys.guard_accepted(), source, held.id)
 
 
 def accepted_digests(store: Store, source: str) -> bytes:
@@ -86,22 +88,31 @@ def accepted_digests(store: Store, source: str) -> bytes:
     if held is None or not held.accepted:
         return b""
     with translated():
-        found: Any = store.client.get(f"{_key(store)}:{source}")
+        found: Any = store.client.get(store.partitions[0].keys.guarded(source))
     return bytes(found or b"")
 
 
-def addresses_of(store: Store, source: str) -> str:
-    """A digest of the settings that made the source's URLs when all of them were listed; "" for none."""
+class Origin(NamedTuple):
+    """What made a source's URLs when all of them were listed; "" for what is not known."""
+
+    addresses: str = ""
+    """A digest of the settings that make addresses."""
+    place: str = ""
+    """A digest of where the source is."""
+
+
+def origins(store: Store) -> dict[str, Origin]:
+    """Source → its origin, of all sources that were listed as a whole."""
     with translated():
-        found: Any = store.client.hget(f"{_key(store)}_addresses", source)
-    return (found or b"").decode()
+        found: Any = store.client.hgetall(store.partitions[0].keys.guard_addresses())
+    return {name.decode(): Origin(*value.decode().split(" ")) for name, value in found.items()}
 
 
-def note_addresses(store: Store, source: str, addresses: str) -> None:
-    """Note the digest for `addresses_of`."""
-    with translated():
-        store.client.hset(f"{_key(store)}_addresses", source, addresses)
-
-
-def _key(store: Store) -> str:
-    return f"{store.partitions[0].prefix}:guard"
+def note_origin(store: Store, source: str, origin: Origin, former: str) -> None:
+    """Note a source's origin; forget that of the source whose name it had before ("" for none)."""
+    key = store.partitions[0].keys.guard_addresses()
+    with translated(), store.client.pipeline(transaction=True) as pipe:
+        pipe.hset(key, source, " ".join(filter(None, origin)))
+        if former:
+            pipe.hdel(key, former)
+        pipe.execute()

@@ -14,11 +14,11 @@ def mergeable(part: Partition, section: str) -> list[Mergeable]:
     found = []
     name = section.encode()
     with translated():
-        opened = part.client.hget(f"{part.prefix}:open", section)
+        opened = part.client.hget(part.keys.open_shards(), section)
     for ids in part.shard_ids():
         with translated(), part.client.pipeline(transaction=False) as pipe:
             for shard in ids:
-                pipe.hmget(f"{part.prefix}:s:{shard}", _FIELDS)
+                pipe.hmget(part.keys.shard(shard), _FIELDS)
             rows = pipe.execute()
         for shard, (of, urls, seats, size, lastmod, rest, wanted, published, after) in zip(
             ids, rows, strict=True
@@ -34,4 +34,4 @@ def mergeable(part: Partition, section: str) -> list[Mergeable]:
 def rest_until(part: Partition, section: str, moment: int) -> None:
     """Have a section merged by itself no sooner than that (epoch ms)."""
     with translated():
-        part.client.hset(f"{part.prefix}:sec:{section}", "merge", moment)
+        part.client.hset(part.keys.section(section), "merge", moment)

@@ -6,15 +6,18 @@ together. All raise Unavailable when Redis is.
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import redis
 
 from sitemap_store.errors import RedisRefuses
+from sitemap_store.model.entries import Entry
 from sitemap_store.redis.connection import translated
+from sitemap_store.redis.keys import Keys
 from sitemap_store.redis.state import EXAMPLES
 from sitemap_store.redis.store import Store
 
@@ -23,7 +26,6 @@ LAG_BOUNDS_MS = (
     *(1000, 1500, 2000, 3000, 5000, 7500, 10000, 15000, 30000, 60000, 300000),
 )
 """The upper bounds of the lag histograms; `LAGS` in record.lua is the same list."""
-MINUTES = 60
 FORGET_MS = 7 * 24 * 3600 * 1000
 """How long a producer that says nothing any more is remembered."""
 SLICE = 500
@@ -64,14 +66,30 @@ class Lag(NamedTuple):
         return float(LAG_BOUNDS_MS[-1])
 
 
-class Minute(NamedTuple):
-    """One minute's numbers."""
+class Slot(NamedTuple):
+    """The numbers of one step of a `Span`."""
 
-    minute: int
-    """Since 1970."""
+    start: int
+    """Epoch ms."""
     events: int
     refused: int
     rewrites: int
+    lag: Lag
+
+
+class Span(NamedTuple):
+    """How far back the counts of a site go, and in which steps."""
+
+    name: str
+    step_ms: int
+    slots: int
+    key: Callable[[Keys, int], str]
+    """The key of a step by its number since 1970."""
+
+
+HOUR: Final = Span("hour", 60_000, 60, Keys.minute)
+DAY: Final = Span("day", 900_000, 96, Keys.quarter)
+MONTH: Final = Span("month", 21_600_000, 124, Keys.part)
 
 
 class ShardRow(NamedTuple):
@@ -82,6 +100,9 @@ class ShardRow(NamedTuple):
     lastmod: int
     file: str
     due: bool
+    partition: int = 0
+    shard: int = 0
+    """Its id in the partition."""
 
 
 class Published(NamedTuple):
@@ -108,8 +129,9 @@ def totals(store: Store) -> Totals:
     lag: Counter[str] = Counter()
     with translated(), store.client.pipeline(transaction=False) as pipe:
         for partition in store.partitions:
-            for name in ("stats", "events", "refusals", "lag"):
-                pipe.hgetall(f"{partition.prefix}:{name}")
+            keys = partition.keys
+            for key in (keys.stats(), keys.events(), keys.refusals(), keys.lag()):
+                pipe.hgetall(key)
         answers = pipe.execute()
     for place, into in enumerate((stats, events, rules, lag)):
         for answer in answers[place::4]:
@@ -126,39 +148,102 @@ def totals(store: Store) -> Totals:
     return Totals(stats, accepted, refused, rules, {kind: _lag(lag, kind) for kind in ("shard", "index")})
 
 
-def last_hour(store: Store, now: int) -> tuple[tuple[Minute, ...], Lag]:
-    """The last 60 minutes, the running one last, and the lags of the shards published in them."""
-    last = now // 60_000
-    numbers = range(last - MINUTES + 1, last + 1)
+def history(store: Store, now: int, span: Span = HOUR) -> tuple[tuple[Slot, ...], Lag]:
+    """The steps of a span, the running one last, and the lags of the shards published in them."""
+    last = now // span.step_ms
+    numbers = range(last - span.slots + 1, last + 1)
     with translated(), store.client.pipeline(transaction=False) as pipe:
-        for minute in numbers:
+        for number in numbers:
             for partition in store.partitions:
-                pipe.hgetall(f"{partition.prefix}:min:{minute}")
+                pipe.hgetall(span.key(partition.keys, number))
         answers = iter(pipe.execute())
-    rows, lag = [], Counter[str]()
-    for minute in numbers:
+    slots, whole = [], Counter[str]()
+    for number in numbers:
         row: Counter[str] = Counter()
         for _ in store.partitions:
             row.update(_counts(next(answers)))
-        rows.append(Minute(minute, row["events"], row["refused"], row["rewrites"]))
-        lag.update({name: count for name, count in row.items() if name.startswith("lag ")})
-    return tuple(rows), _lag(lag, "lag")
+        lag = _lag(row, "lag")
+        slots.append(Slot(number * span.step_ms, row["events"], row["refused"], row["rewrites"], lag))
+        whole.update({name: count for name, count in row.items() if name.startswith("lag ")})
+    return tuple(slots), _lag(whole, "lag")
 
 
 def shards(store: Store) -> Iterator[ShardRow]:
     """The published shards, an index file at a time and in no order; memory is one index file."""
     for partition in store.partitions:
         with translated(), store.client.pipeline(transaction=False) as pipe:
-            pipe.zrange(f"{partition.prefix}:due", 0, -1)
-            pipe.hkeys(f"{partition.prefix}:index_sizes")
+            pipe.zrange(partition.keys.due(), 0, -1)
+            pipe.hkeys(partition.keys.index_sizes())
             due, files = pipe.execute()
         waiting = set(due)
         for k in sorted(files, key=int):
             with translated():
-                listed: Any = store.client.hgetall(f"{partition.prefix}:idx:{int(k)}")
+                listed: Any = store.client.hgetall(partition.keys.listing(int(k)))
             for shard, line in listed.items():
                 section, number, lastmod, file = line.decode().split(" ")
-                yield ShardRow(section, int(number), int(lastmod), file, shard in waiting)
+                yield ShardRow(
+                    section,
+                    int(number),
+                    int(lastmod),
+                    file,
+                    shard in waiting,
+                    partition.number,
+                    int(shard),
+                )
+
+
+def section_shards(store: Store, section: str, *, after: int, limit: int) -> list[ShardRow]:
+    """The first `limit` published shards of a section whose number is above `after`, by their number."""
+    rows = (row for row in shards(store) if row.section == section and row.number > after)
+    return heapq.nsmallest(limit, rows, key=lambda row: (row.number, row.partition))
+
+
+def shard_sizes(store: Store, rows: Sequence[ShardRow]) -> list[tuple[int, int]]:
+    """URLs and bytes (before gzip) of each of some shards, in one go."""
+    with translated(), store.client.pipeline(transaction=False) as pipe:
+        for row in rows:
+            pipe.hmget(store.partitions[row.partition].keys.shard(row.shard), "urls", "bytes")
+        return [(int(urls or 0), int(size or 0)) for urls, size in pipe.execute()]
+
+
+class SourcePage(NamedTuple):
+    """What one shard holds of a source."""
+
+    entries: Sequence[Entry]
+    section: str
+    number: int
+    at: tuple[int, int]
+    """The partition and the id of the shard that was read."""
+    more: bool
+    """Whether there are shards after it that were not looked at."""
+
+
+def source_page(store: Store, source: str, *, after: tuple[int, int]) -> SourcePage:
+    """A source's entries in the next shard behind the place `after`, (0, 0) for the first.
+
+    Reads the fields of up to `SLICE` shards and the entries of one at the most: a page may be empty
+    and yet not the last one.
+    """
+    place, last = after
+    for partition in store.partitions[place:]:
+        keys = partition.keys
+        with translated():
+            ids: Any = store.client.zrangebyscore(keys.shards(), f"({last}", "+inf", start=0, num=SLICE)
+            with store.client.pipeline(transaction=False) as pipe:
+                for shard in ids:
+                    pipe.hmget(keys.shard(shard.decode()), "sources", "section", "number")
+                    pipe.llen(keys.log(shard.decode()))
+                answers = pipe.execute()
+        for shard, (sources, section, number), waiting in zip(ids, answers[::2], answers[1::2], strict=True):
+            if waiting or source in (sources or b"").decode().split("\n"):
+                found = [e for e in store.entries(partition.number, int(shard)) if e.source == source]
+                more = shard != ids[-1] or len(ids) == SLICE or partition is not store.partitions[-1]
+                at = partition.number, int(shard)
+                return SourcePage(found, (section or b"").decode(), int(number or 0), at, more)
+        if len(ids) == SLICE:
+            return SourcePage((), "", 0, (partition.number, int(ids[-1])), True)
+        last = 0
+    return SourcePage((), "", 0, (len(store.partitions), 0), False)
 
 
 def uncovered(store: Store) -> tuple[int, list[str]]:
@@ -167,7 +252,7 @@ def uncovered(store: Store) -> tuple[int, list[str]]:
     for partition in store.partitions:
         counts: dict[bytes, int] = {}  # a scan may give a shard twice
         with translated():
-            for shard, row in store.client.hscan_iter(f"{partition.prefix}:uncovered", count=SLICE):
+            for shard, row in store.client.hscan_iter(partition.keys.uncovered(), count=SLICE):
                 if shard not in counts:
                     counts[shard], some = json.loads(row)
                     examples += some[: EXAMPLES - len(examples)]
@@ -181,7 +266,7 @@ def feed(store: Store, *, after: str = "", limit: int = 20) -> list[Published]:
     with translated(), store.client.pipeline(transaction=False) as pipe:
         for partition in store.partitions:
             low = places.get(partition)
-            pipe.xrevrange(f"{partition.prefix}:feed", "+", f"({low}" if low else "-", count=limit)
+            pipe.xrevrange(partition.keys.feed(), "+", f"({low}" if low else "-", count=limit)
         answers = pipe.execute()
     at = [places.get(partition, "0-0") for partition in store.partitions]
     found = sorted(
@@ -211,7 +296,7 @@ def feed(store: Store, *, after: str = "", limit: int = 20) -> list[Published]:
 
 def note_producer(store: Store, source: str, how: Mapping[str, object]) -> None:
     """Note how a source's watcher or relay stands; those that have long said nothing are forgotten."""
-    key, now = f"{store.partitions[0].prefix}:producers", store.now()
+    key, now = store.partitions[0].keys.producers(), store.now()
     with translated():
         store.client.hset(key, source, json.dumps({**how, "seen": now}, default=str))
     for name, known in producers(store).items():
@@ -223,7 +308,7 @@ def note_producer(store: Store, source: str, how: Mapping[str, object]) -> None:
 def producers(store: Store) -> dict[str, dict[str, Any]]:
     """source → how its watcher or relay stood when it was last heard of (`seen`, epoch ms)."""
     with translated():
-        rows: Any = store.client.hgetall(f"{store.partitions[0].prefix}:producers")
+        rows: Any = store.client.hgetall(store.partitions[0].keys.producers())
     return {name.decode(): json.loads(value) for name, value in sorted(rows.items())}
 
 

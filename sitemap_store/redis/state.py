@@ -28,7 +28,7 @@ from sitemap_store.redis.claims import (
     Wake,
 )
 from sitemap_store.redis.connection import translated
-from sitemap_store.redis.keys import prefix
+from sitemap_store.redis.keys import Keys
 from sitemap_store.redis.prepare import Packed
 from sitemap_store.redis.scripts import Scripts
 from sitemap_store.shards.render import etag_of
@@ -68,7 +68,7 @@ class Partition:
         self.client = client
         self.site = site
         self.number = number
-        self.prefix = prefix(site.name, number)
+        self.keys = Keys(site.name, number)
         self._clock = clock
         self._scripts = Scripts(client)
         self._interval = round(site.min_interval * 1000)
@@ -93,7 +93,7 @@ class Partition:
         settings = (self._interval, site.shard_size, site.index_size, site.partitions, self.number, delay_ms)
         args = (self._clock(), *settings, sections, kinds, urgent, *events)
         with translated():
-            answer = self._scripts.begin("append", self.prefix, *args)
+            answer = self._scripts.begin("append", self.keys.prefix, *args)
 
         def stored() -> Wake:
             with translated():
@@ -292,7 +292,7 @@ class Partition:
     def holders(self) -> set[str]:
         """The names of the workers that hold a lease."""
         with translated():
-            leases: Any = self.client.hvals(f"{self.prefix}:leases")
+            leases: Any = self.client.hvals(self.keys.leases())
         return {text.decode().split(" ", 2)[2] for text in leases}
 
     def postpone(self, member: str, worker: str, lease: str, pause_ms: int, *, reason: str = "") -> bool:
@@ -306,7 +306,7 @@ class Partition:
     def aside(self) -> dict[str, str]:
         """The members that are put aside, and why."""
         with translated():
-            found: Any = self.client.hgetall(f"{self.prefix}:aside")
+            found: Any = self.client.hgetall(self.keys.aside())
         return {member.decode(): reason.decode() for member, reason in found.items()}
 
     def count_refused(self, counts: Mapping[tuple[str, str], int]) -> None:
@@ -347,9 +347,7 @@ class Partition:
         last = "-inf"
         while True:
             with translated():
-                found: Any = self.client.zrangebyscore(
-                    f"{self.prefix}:shards", last, "+inf", start=0, num=step
-                )
+                found: Any = self.client.zrangebyscore(self.keys.shards(), last, "+inf", start=0, num=step)
             if not found:
                 return
             ids = [shard.decode() for shard in found]
@@ -359,13 +357,13 @@ class Partition:
     def count_shards(self) -> int:
         """How many shards there are."""
         with translated():
-            found: Any = self.client.zcard(f"{self.prefix}:shards")
+            found: Any = self.client.zcard(self.keys.shards())
         return int(found)
 
     def index_members(self) -> list[str]:
         """The members of the index files that have or had a shard."""
         with translated():
-            found: Any = self.client.hkeys(f"{self.prefix}:index_sizes")
+            found: Any = self.client.hkeys(self.keys.index_sizes())
         return [f"i{int(k)}" for k in found]
 
     def members(self, names: Sequence[str]) -> list[Member]:
@@ -375,11 +373,10 @@ class Partition:
         fields = ("wanted", "published", "petag", "config", "file", "section", "number", "old")
         with translated(), self.client.pipeline(transaction=True) as pipe:
             for name in names:
-                place = f"i:{name[1:]}" if name.startswith("i") else f"s:{name}"
-                pipe.hmget(f"{self.prefix}:{place}", fields)
-            pipe.zmscore(f"{self.prefix}:due", list(names))
-            pipe.hmget(f"{self.prefix}:leases", names)
-            pipe.hmget(f"{self.prefix}:aside", names)
+                pipe.hmget(self.keys.member(name), fields)
+            pipe.zmscore(self.keys.due(), list(names))
+            pipe.hmget(self.keys.leases(), names)
+            pipe.hmget(self.keys.aside(), names)
             *rows, due, leases, aside = pipe.execute()
         found = []
         for name, row, *scheduled in zip(names, rows, due, leases, aside, strict=True):
@@ -412,7 +409,7 @@ class Partition:
     def sections(self) -> set[str]:
         """The sections that have or had a shard."""
         with translated():
-            found: Any = self.client.smembers(f"{self.prefix}:sections")
+            found: Any = self.client.smembers(self.keys.sections())
         return {name.decode() for name in found}
 
     def current_config(self) -> int:
@@ -422,11 +419,11 @@ class Partition:
     def count_strange(self, files: int) -> None:
         """Count files in our names at the output which the state does not know."""
         with translated():
-            self.client.hincrby(f"{self.prefix}:stats", "found_strange", files)
+            self.client.hincrby(self.keys.stats(), "found_strange", files)
 
     def saw_marker(self, process: str, *, there: bool, within_ms: int) -> set[str]:
         """Note whether a process sees this state's marker in its output; the others that saw it lately."""
-        key = f"{self.prefix}:seen"
+        key = self.keys.seen()
         with translated():
             seconds, _ = self.client.time()
             now = int(seconds) * 1000
@@ -487,9 +484,9 @@ class Partition:
         with translated(), self.client.pipeline(transaction=True) as pipe:
             for name, fields in known.items():
                 if fields:
-                    pipe.hset(f"{self.prefix}:{name}", mapping=dict(fields))
+                    pipe.hset(name, mapping=dict(fields))
             if held:
-                pipe.rpush(f"{self.prefix}:held", *held)
+                pipe.rpush(self.keys.held(), *held)
             pipe.execute()
 
     def once(self, digest: str, *args: Any) -> tuple[bytes, Any]:
@@ -504,20 +501,20 @@ class Partition:
     def remembered(self, field: str) -> str | None:
         """A field of the state: "id", "partitions" or "looks"; None when it has none."""
         with translated():
-            value = self.client.hget(f"{self.prefix}:state", field)
+            value = self.client.hget(self.keys.state(), field)
         return value.decode() if isinstance(value, bytes) else None
 
     def adopt(self, state_id: str) -> None:
         """Give the state its id, if it has none, and note the partitions; a restore is then over."""
         with translated(), self.client.pipeline(transaction=True) as pipe:
-            pipe.hsetnx(f"{self.prefix}:state", "id", state_id)
-            pipe.hsetnx(f"{self.prefix}:state", "partitions", str(self.site.partitions))
-            pipe.hdel(f"{self.prefix}:state", "restoring")
+            pipe.hsetnx(self.keys.state(), "id", state_id)
+            pipe.hsetnx(self.keys.state(), "partitions", str(self.site.partitions))
+            pipe.hdel(self.keys.state(), "restoring")
             pipe.execute()
 
     def _run(self, name: str, *args: Any) -> Any:
         with translated():
-            return self._scripts.run(name, self.prefix, self._clock(), *args)
+            return self._scripts.run(name, self.keys.prefix, self._clock(), *args)
 
     def _run_each(self, name: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
         """Run a script several times in one round trip; each call is atomic for itself."""
@@ -527,7 +524,7 @@ class Partition:
         pipe: Any
         with translated(), self.client.pipeline(transaction=False) as pipe:
             for args in calls:
-                pipe.execute_command(*self._scripts.call(name, self.prefix, now, *args))
+                pipe.execute_command(*self._scripts.call(name, self.keys.prefix, now, *args))
             replies: list[Any] = pipe.execute(raise_on_error=False)
         for place, reply in enumerate(replies):
             if isinstance(reply, redis.RedisError):

@@ -31,6 +31,9 @@ class Found(NamedTuple):
     entry: Entry
     section: str
     shard: int
+    """Its id in Redis."""
+    number: int
+    """Its number in the section, as its file's name has it."""
     file: str
     """The published file that holds it, or will; empty before the first publish."""
 
@@ -83,7 +86,8 @@ class Store:
             entry = state.entries.get(loc)
             if entry is not None:
                 section = meta.get(b"section", b"").decode()
-                return Found(entry, section, seat, meta.get(b"file", b"").decode())
+                number, file = int(meta.get(b"number", 0)), meta.get(b"file", b"").decode()
+                return Found(entry, section, seat, number, file)
             # A split may have moved it between the two looks.
             before, seat = seat, self._seat(partition, key)
             if seat == before:
@@ -95,13 +99,17 @@ class Store:
         buckets = 0
         while True:
             with translated():
-                before, state = buckets, self.client.hget(f"{partition.prefix}:state", "buckets")
+                before, state = buckets, self.client.hget(partition.keys.state(), "buckets")
                 buckets = int(state or 1)
                 if buckets == before:
                     return None
-                shard = self.client.hget(f"{partition.prefix}:d:{_bucket(key, buckets)}", key)
+                shard = self.client.hget(partition.keys.directory(_bucket(key, buckets)), key)
             if shard is not None:
                 return int(shard)
+
+    def entries(self, partition: int, shard: int) -> list[Entry]:
+        """The entries of one shard in the order of its file, unfolded events included; empty for no shard."""
+        return sorted(self._peek(self.partitions[partition], shard)[1].entries.values())
 
     def listing(self, source: str | None = None) -> Iterator[Entry]:
         """The entries of a source (None: of all), unfolded events included, a shard at a time.
@@ -121,9 +129,7 @@ class Store:
         last = 0
         while True:
             with translated():
-                ids = self.client.zrangebyscore(
-                    f"{partition.prefix}:shards", f"({last}", "+inf", start=0, num=500
-                )
+                ids = self.client.zrangebyscore(partition.keys.shards(), f"({last}", "+inf", start=0, num=500)
             if not ids:
                 return
             for shard in ids:
@@ -132,16 +138,16 @@ class Store:
 
     def _may_hold(self, partition: Partition, shard: int, source: str) -> bool:
         with translated(), self.client.pipeline(transaction=True) as pipe:
-            pipe.hget(f"{partition.prefix}:s:{shard}", "sources")
-            pipe.llen(f"{partition.prefix}:log:{shard}")
+            pipe.hget(partition.keys.shard(shard), "sources")
+            pipe.llen(partition.keys.log(shard))
             sources, waiting = pipe.execute()
         return bool(waiting) or source in (sources or b"").decode().split("\n")
 
     def _peek(self, partition: Partition, shard: int) -> tuple[dict[bytes, bytes], Snapshot]:
         with translated(), self.client.pipeline(transaction=True) as pipe:
-            pipe.hgetall(f"{partition.prefix}:s:{shard}")
-            pipe.get(f"{partition.prefix}:snap:{shard}")
-            pipe.lrange(f"{partition.prefix}:log:{shard}", 0, -1)
+            pipe.hgetall(partition.keys.shard(shard))
+            pipe.get(partition.keys.snapshot(shard))
+            pipe.lrange(partition.keys.log(shard), 0, -1)
             meta, snapshot, log = pipe.execute()
         return meta, fold_elements(decode(snapshot), log, 0).snapshot
 
@@ -150,8 +156,8 @@ class Store:
         names = {index_file(number) for number in self.index_files()}
         for partition in self.partitions:
             with translated():
-                for k in self.client.hkeys(f"{partition.prefix}:index_sizes"):
-                    for line in self.client.hvals(f"{partition.prefix}:idx:{int(k)}"):
+                for k in self.client.hkeys(partition.keys.index_sizes()):
+                    for line in self.client.hvals(partition.keys.listing(int(k))):
                         names.add(_bytes(line).decode().rpartition(" ")[2])
         return names
 
@@ -160,8 +166,8 @@ class Store:
         numbers = []
         for partition in self.partitions:
             with translated():
-                for k in self.client.hkeys(f"{partition.prefix}:index_sizes"):
-                    if self.client.hlen(f"{partition.prefix}:idx:{int(k)}"):
+                for k in self.client.hkeys(partition.keys.index_sizes()):
+                    if self.client.hlen(partition.keys.listing(int(k))):
                         number = (int(k) - 1) * self.site.partitions + partition.number + 1
                         numbers.append(number)
         return sorted(numbers)
@@ -176,7 +182,7 @@ class Store:
         """Whether something that a restore held back is still to be appended."""
         with translated(), self.client.pipeline(transaction=False) as pipe:
             for partition in self.partitions:
-                pipe.exists(f"{partition.prefix}:held")
+                pipe.exists(partition.keys.held())
             return any(pipe.execute())
 
     def replay_held(self, alive: Callable[[], None] = lambda: None) -> list[Wake]:
@@ -187,7 +193,7 @@ class Store:
         """
         wakes: list[Wake] = []
         for partition in self.partitions:
-            key = f"{partition.prefix}:held"
+            key = partition.keys.held()
             while True:
                 alive()
                 with translated():
@@ -222,20 +228,19 @@ class Store:
         """How many events are stored and not yet folded."""
         with translated(), self.client.pipeline(transaction=False) as pipe:
             for partition in self.partitions:
-                pipe.hget(f"{partition.prefix}:state", "logged")
+                pipe.hget(partition.keys.state(), "logged")
             return sum(int(count or 0) for count in pipe.execute())
 
     def unsettled(self, until: int) -> int:
         """How many shards and index files still hold back something appended by `until` (epoch ms)."""
         with translated(), self.client.pipeline(transaction=False) as pipe:
             for partition in self.partitions:
-                pipe.zcount(f"{partition.prefix}:pending", "-inf", until)
-                pipe.exists(f"{partition.prefix}:held")
+                pipe.zcount(partition.keys.pending(), "-inf", until)
+                pipe.exists(partition.keys.held())
             return sum(pipe.execute())
 
     def reject(self, refused: Sequence[tuple[Refused, str]]) -> None:
         """Count refusals and keep the last ones for `sitemapd rejected`, each with its source."""
-        prefix = self.partitions[0].prefix
         with translated(), self.client.pipeline(transaction=False) as pipe:
             for refusal, source in refused[-REJECTED_MAX:]:
                 fields: dict[Any, Any] = {
@@ -244,7 +249,7 @@ class Store:
                     "detail": _safe(refusal.detail),
                     "source": source,
                 }
-                pipe.xadd(f"{prefix}:rejected", fields, maxlen=REJECTED_MAX, approximate=True)
+                pipe.xadd(self.partitions[0].keys.rejected(), fields, maxlen=REJECTED_MAX, approximate=True)
             pipe.execute()
         counts = Counter((refusal.rule, source) for refusal, source in refused)
         self.partitions[0].count_refused(counts)
@@ -256,7 +261,7 @@ class Store:
         """
         low = f"({after}" if after else "-"
         with translated():
-            rows: Any = self.client.xrevrange(f"{self.partitions[0].prefix}:rejected", min=low, count=limit)
+            rows: Any = self.client.xrevrange(self.partitions[0].keys.rejected(), min=low, count=limit)
         return [
             {"id": name.decode(), "time": name.decode().split("-")[0]}
             | {field.decode(): value.decode() for field, value in fields.items()}

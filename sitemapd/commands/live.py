@@ -134,7 +134,7 @@ def _screen(stores: Mapping[str, Store]) -> Group:
     from rich.markup import escape
     from rich.table import Table
 
-    from sitemap_store.redis.observed import last_hour
+    from sitemap_store.redis.observed import history
     from sitemapd.status import report
 
     table = Table(title=f"sitemapd at {datetime.now(UTC):%H:%M:%S} UTC")
@@ -146,7 +146,7 @@ def _screen(stores: Mapping[str, Store]) -> Group:
     ]
     for name, store in stores.items():
         site = report(store)
-        minute = last_hour(store, store.now())[0][-2]
+        minute = history(store, store.now())[0][-2]
         lag = [site["lag_ms"][share] for share in ("p50", "p99")]
         table.add_row(
             name,

@@ -109,14 +109,15 @@ def show(context: Context, url: str, as_json: bool) -> None:
     from sitemap_store.errors import Refused
 
     try:
-        loc, found = find_listed(context.parts.store(context.site_name), url)
+        store = context.parts.store(context.site_name)
+        loc, found = find_listed(store, url)
     except Refused as refused:
         click.echo(f"sitemapd: {refused.detail}", err=True)
         sys.exit(1)
     if found is None:
         click.echo(f"sitemapd: {loc} is not listed", err=True)
         sys.exit(1)
-    row = described(found)
+    row = described(found, store.site.style(found.section))
     if as_json:
         click.echo(json.dumps(row))
         return

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import metadata, resources
 from typing import Final, NamedTuple
 
@@ -22,37 +21,22 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from producers.http import Token
 from producers.http.problems import stated
 from sitemap_store.errors import SitemapdError
-from sitemap_store.model.site import INDEX_NAME, Site
-from sitemap_store.output.folder import Folder
-from sitemap_store.redis.store import Store
+from sitemap_store.model.site import INDEX_NAME
 from sitemapd.web.access import Access
 from sitemapd.web.feed import Feed
 from sitemapd.web.files import CACHE, HEADERS, Files, missing
 from sitemapd.web.front import Front, Network
 from sitemapd.web.metrics import StateCollector
 from sitemapd.web.page import FORM_MAX, SECURITY, Page
-from sitemapd.web.views import Calls, Views
+from sitemapd.web.views import Calls, ServedSite, Views
 
 FORM_S: Final = 10.0
 """Seconds that a login form may take to come."""
 ASSETS: Final = {"style.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 Health = Callable[[], tuple[bool, Mapping[str, object]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedSite:
-    """What the server needs to know of a site."""
-
-    site: Site
-    folder: Folder
-    store: Callable[[], Store]
-    """May raise SitemapdError while there is no Redis."""
-    tokens: tuple[Token, ...] = ()
-    indexnow_key: str | None = None
 
 
 async def no_api(scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,6 +68,7 @@ def application(
             Route("/login", served.login, methods=["POST"]),
             Route("/logout", served.logout, methods=["POST"]),
             Route("/sites/{site}/feed", served.feed),
+            Route("/sites/{site}/{part}", served.part),
             Route("/", served.home),
             Route("/{name}", served.top),
             Route("/{site}/{name}", served.below),
@@ -106,7 +91,7 @@ class _Served:
         self._health = health
         self._files = {name: Files(each.folder) for name, each in sites.items()}
         self._access = Access({name: each.tokens for name, each in sites.items()})
-        self._views = Views(lambda: {name: each.store() for name, each in sites.items()})
+        self._views = Views(sites)
         self._page = Page(self._views, self._access, metadata.version("sitemapd"))
         self._calls = Calls()
         self._feed = Feed(self._views, self._calls, self._access, closing)
@@ -193,6 +178,10 @@ class _Served:
         if site == "sites" and "." not in name:
             return await self._shown(self._page.site, request, name)
         return missing()
+
+    async def part(self, request: Request) -> Response:
+        names = request.path_params
+        return await self._shown(self._page.part, request, names["site"], names["part"])
 
     async def _shown(self, page: Callable[..., Response], request: Request, *args: str) -> Response:
         """A page, or the one that says so when Redis does not answer in time."""

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from sitemap_store.errors import SitemapdError
 from sitemap_store.redis.observed import LAG_BOUNDS_MS, Lag, Server
-from sitemapd.web.text import millis
+from sitemapd.web.display import millis
 from sitemapd.web.views import View, Views
 
 _SITE = ("site",)

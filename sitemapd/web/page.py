@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from producers.http.auth import same_origin
-from sitemap_store.errors import Refused, SitemapdError
-from sitemapd.web import text
+from sitemap_store.errors import SitemapdError
+from sitemapd.web import display
 from sitemapd.web.access import COOKIE, Access
-from sitemapd.web.views import View, Views
+from sitemapd.web.views import SPANS, View, Views
 
 SECURITY: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -46,14 +47,14 @@ class Page:
             lstrip_blocks=True,
         )
         self._jinja.filters.update(
-            number=text.number,
-            duration=text.duration,
-            size=text.size,
-            iso=text.iso,
-            clock=text.clock,
-            millis=text.millis,
+            number=display.number,
+            duration=display.duration,
+            size=display.size,
+            iso=display.iso,
+            clock=display.clock,
+            millis=display.millis,
         )
-        self._jinja.globals.update(ago=text.ago, version=version)
+        self._jinja.globals.update(ago=display.ago, link=_link, version=version)
 
     def home(self, request: Request) -> Response:
         """All sites; with one site, that one."""
@@ -78,10 +79,62 @@ class Page:
             return self._html(request, "message.html", status=404, title=title, said=said)
         return self._site(request, name, home=False)
 
+    def part(self, request: Request, name: str, part: str) -> Response:
+        """A section, a shard or a source of a site, a page of it at a time."""
+        show = {"section": self._section, "shard": self._shard, "source": self._source}.get(part)
+        if show is None or name not in self._access.sites(request):
+            return self.site(request, name) if show else self._missing(request, "This page")
+        try:
+            return show(request, name)
+        except SitemapdError as error:
+            return self.away(request, error)
+
+    def _section(self, request: Request, name: str) -> Response:
+        section, after = request.query_params.get("name", ""), _number(request, "after", 0)
+        shards = self._views.section(name, section, after)
+        if not shards.rows and not after and section not in self._views.site(name).report["sections"]:
+            return self._missing(request, f"The section {section[:40]}")
+        return self._html(request, "section.html", site=name, section=section, shards=shards)
+
+    def _shard(self, request: Request, name: str) -> Response:
+        section, number = request.query_params.get("section", ""), _number(request, "number", 0)
+        page = _number(request, "page", 1)
+        found = self._views.shard(name, section, number, page)
+        if found is None:
+            return self._missing(request, f"Shard {number} of the section {section[:40]}")
+        row, urls = found
+        path = self._views.file_path(name, row.file)
+        return self._html(request, "shard.html", site=name, row=row, urls=urls, page=page, path=path)
+
+    def _source(self, request: Request, name: str) -> Response:
+        source, page = request.query_params.get("name", ""), _number(request, "page", 1)
+        after = (_number(request, "partition", 0), _number(request, "after", 0))
+        found, urls, refusals = self._views.source(name, source, after, page)
+        view = self._views.site(name)
+        state = next((each for each in view.producers if each.source == source), None)
+        return self._html(
+            request,
+            "source.html",
+            site=name,
+            source=source,
+            found=found,
+            after=after,
+            urls=urls,
+            page=page,
+            refusals=refusals,
+            now=view.now,
+            state=state,
+        )
+
+    def _missing(self, request: Request, what: str) -> Response:
+        said = f"{what} is not there, or not published yet."
+        return self._html(request, "message.html", status=404, title="Not found", said=said)
+
     def ask(self, request: Request) -> Response:
         """Ask for a token, or say that there is none to be had."""
         if self._access.any_token:
-            target = request.url.path if _NEXT.fullmatch(request.url.path) else "/"
+            known = _NEXT.match(request.url.path)
+            target = known[0] if known else "/"
             suffix = f"?next={target}" if target != "/" else ""
             return RedirectResponse(f"/login{suffix}", 303, headers=SECURITY)
         said = (
@@ -125,21 +178,23 @@ class Page:
 
     def _site(self, request: Request, name: str, *, home: bool) -> Response:
         try:
-            view, server = self._views.site(name), self._views.server()
-            found = self._look_up(request, name)
+            span = request.query_params.get("span", "")
+            view = self._views.site(name, span if span in SPANS else "hour")
+            server = self._views.server()
+            url = request.query_params.get("url", "").strip()
+            looked = self._views.find(name, url) if url else None
         except SitemapdError as error:
             return self.away(request, error)
-        return self._html(request, "site.html", view=view, server=server, home=home, **found)
-
-    def _look_up(self, request: Request, name: str) -> dict[str, Any]:
-        url = request.query_params.get("url", "").strip()
-        result: dict[str, Any] = {"url": url, "loc": "", "found": None, "refusal": ""}
-        if url:
-            try:
-                result["loc"], result["found"] = self._views.find(name, url)
-            except Refused as refused:
-                result["refusal"] = refused.detail
-        return result
+        path = partial(self._views.file_path, name)
+        values: dict[str, Any] = {
+            "view": view,
+            "server": server,
+            "home": home,
+            "url": url,
+            "looked": looked,
+            "path": path,
+        }
+        return self._html(request, "site.html", spans=SPANS, **values)
 
     def away(self, request: Request, error: SitemapdError) -> Response:
         """The page while Redis does not answer."""
@@ -153,18 +208,28 @@ class Page:
         return HTMLResponse(page, status, headers=SECURITY)
 
 
+def _link(site: str, part: str, **query: str | int) -> str:
+    return f"/sites/{site}/{part}?{urlencode(query)}"
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    """A query's whole number of up to 9 digits, `default` at the least; `default` for anything else."""
+    text = request.query_params.get(name, "")
+    return max(default, int(text)) if re.fullmatch("[0-9]{1,9}", text) else default
+
+
 def live(view: View) -> Mapping[str, str]:
     """The headline's numbers by name, as the page shows them: what the live feed keeps up to date."""
     report, lag = view.report, view.lag
     return {
-        "urls": text.number(report["urls"]),
-        "shards": text.number(report["shards"]),
-        "due": text.number(report["due_shards"]),
-        "unfolded": text.number(report["unfolded_events"]),
-        "refused": text.number(report["refused"]),
-        "workers": text.number(report["workers"]),
-        "waiting": text.duration(report["waiting_ms"]),
-        "events": text.number(view.last_minute.events),
-        "p50": text.duration(lag.quantile(0.5)),
-        "p99": text.duration(lag.quantile(0.99)),
+        "urls": display.number(report["urls"]),
+        "shards": display.number(report["shards"]),
+        "due": display.number(report["due_shards"]),
+        "unfolded": display.number(report["unfolded_events"]),
+        "refused": display.number(report["refused"]),
+        "workers": display.number(report["workers"]),
+        "waiting": display.duration(report["waiting_ms"]),
+        "events": display.number(view.last_minute.events),
+        "p50": display.duration(lag.quantile(0.5)),
+        "p99": display.duration(lag.quantile(0.99)),
     }

@@ -5,40 +5,76 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from itertools import islice
+from typing import Any, Generic, NamedTuple, TypeVar
 
+from producers.http import Token
+from producers.known import described, find_listed
 from sitemap_store.errors import Refused, Unavailable
-from sitemap_store.model.urls import normalise
+from sitemap_store.model.entries import Entry
+from sitemap_store.model.site import Site
+from sitemap_store.output.folder import Folder
 from sitemap_store.redis.observed import (
+    DAY,
+    HOUR,
+    MONTH,
     Lag,
-    Minute,
     Published,
     Server,
+    ShardRow,
+    Slot,
+    SourcePage,
+    Span,
     Totals,
     feed,
-    last_hour,
+    history,
     producers,
+    section_shards,
     server,
+    shard_sizes,
     shards,
+    source_page,
     totals,
 )
-from sitemap_store.redis.store import Found, Store
-from sitemapd.status import report
-from sitemapd.web.shapes import Plot, ShardMap, plot, shard_map
+from sitemap_store.redis.state import REJECTED_MAX
+from sitemap_store.redis.store import Store
+from sitemapd.status import Problem, problems, report
+from sitemapd.web.display import Plot, ShardMap, plot, shard_map
 
 FRESH_S = 1.0
 THREADS = 8
 PATIENCE_S = 1.5
 """How long a page waits for Redis."""
 REFUSALS = 20
+ROWS = 100
+"""Shards or URLs that one page shows."""
+URL_MAX = 10_000
+"""Characters of a URL that is looked up."""
+SPANS = {span.name: span for span in (HOUR, DAY, MONTH)}
 SILENT_MS = 30_000
 """A watcher or relay that said nothing for that long has stopped without saying so."""
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedSite:
+    """What the server needs to know of a site."""
+
+    site: Site
+    folder: Folder
+    store: Callable[[], Store]
+    """May raise SitemapdError while there is no Redis."""
+    tokens: tuple[Token, ...] = ()
+    command: str = "sitemapd"
+    """How a command line about the site begins."""
+    held: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+    """`sitemapd.held.held_report` of the site. May raise Unavailable."""
+    indexnow_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,18 +98,20 @@ class View:
     now: int
     report: Mapping[str, Any]
     totals: Totals
-    minutes: tuple[Minute, ...]
+    problems: tuple[Problem, ...]
+    last_minute: Slot
+    """The last whole minute."""
     lag: Lag
-    plots: tuple[Plot, ...]
+    """Of the last hour."""
+    span: Span
+    slots: tuple[Slot, ...]
+    events: Plot
+    waited: Plot
+    """The p99 of the lags, ms."""
     map: ShardMap
     feed: tuple[Published, ...]
     refused: tuple[Mapping[str, str], ...]
     producers: tuple[Producer, ...]
-
-    @property
-    def last_minute(self) -> Minute:
-        """The last whole minute."""
-        return self.minutes[-2]
 
     @property
     def cursor(self) -> str:
@@ -114,50 +152,117 @@ class Calls:
 class Views:
     """The sites and their Redis. All raise Unavailable when it is away."""
 
-    def __init__(self, stores: Callable[[], Mapping[str, Store]]) -> None:
-        self._stores = stores
-        self._kept: dict[str, _Kept[View]] = {}
+    def __init__(self, sites: Mapping[str, ServedSite]) -> None:
+        self._sites = sites
+        self._kept: dict[tuple[str, str], _Kept[View]] = {}
         self._lock = threading.Lock()
 
     def store(self, name: str) -> Store:
         """A site's state."""
-        return self._stores()[name]
+        return self._sites[name].store()
 
-    def site(self, name: str) -> View:
-        """A site as it is now, or was a second ago."""
+    def site(self, name: str, span: str = HOUR.name) -> View:
+        """A site as it is now, or was a second ago, with the plots of a span of `SPANS`."""
         with self._lock:
-            kept = self._kept.setdefault(name, _Kept(lambda: look(self.store(name))))
+            site = self._sites[name]
+            kept = self._kept.setdefault((name, span), _Kept(lambda: look(site, SPANS[span])))
         return kept.get()
+
+    def file_path(self, name: str, file: str) -> str:
+        """Where this server has a published file."""
+        return f"/{name}/{file}" if len(self._sites) > 1 else f"/{file}"
 
     def server(self) -> Server:
         """The state's Redis."""
-        return server(next(iter(self._stores().values())).client)
+        return server(self.store(next(iter(self._sites))).client)
 
-    def find(self, name: str, url: str) -> tuple[str, Found | None]:
-        """A URL as the site spells it, and its entry. Raises Refused."""
+    def find(self, name: str, url: str) -> Looked:
+        """What is known of a URL. Reads one shard, and the kept refusals where the URL is not listed."""
         store = self.store(name)
-        if len(url) > 10_000:
-            raise Refused(loc=url[:80], rule="length", detail="The URL is longer than 10,000 characters.")
-        loc = normalise(url, store.site.rules).loc
-        return loc, store.find(loc)
+        if len(url) > URL_MAX:
+            return Looked(url[:80], {}, f"The URL is longer than {URL_MAX:,} characters.", ())
+        loc, detail, found = url, "", None
+        try:
+            loc, found = find_listed(store, url)
+        except Refused as refused:
+            detail = refused.detail
+        if found is not None:
+            return Looked(loc, described(found, store.site.style(found.section)), "", ())
+        refusals = tuple(row for row in store.rejected(REJECTED_MAX) if row["loc"] in (loc, url))
+        return Looked(loc, {}, detail, refusals[:REFUSALS])
+
+    def section(self, name: str, section: str, after: int) -> Page[tuple[ShardRow, int, int]]:
+        """The shards of a section whose number is above `after`, each with its URLs and bytes."""
+        store = self.store(name)
+        rows = section_shards(store, section, after=after, limit=ROWS + 1)
+        sizes = shard_sizes(store, rows)
+        sized = tuple((row, *size) for row, size in zip(rows, sizes, strict=True))
+        return Page(sized[:ROWS], len(sized) > ROWS)
+
+    def shard(self, name: str, section: str, number: int, page: int) -> tuple[ShardRow, Page[Entry]] | None:
+        """A published shard, and a page (from 1) of its URLs in the order of its file; None without one."""
+        store = self.store(name)
+        row = next(iter(section_shards(store, section, after=number - 1, limit=1)), None)
+        if row is None or row.number != number:
+            return None
+        return row, _paged(store.entries(row.partition, row.shard), page)
+
+    def source(
+        self, name: str, source: str, after: tuple[int, int], page: int
+    ) -> tuple[SourcePage, Page[Entry], tuple[Mapping[str, str], ...]]:
+        """What the next shard behind `after` holds of a source, a page (from 1) of it, and its refusals."""
+        store = self.store(name)
+        found = source_page(store, source, after=after)
+        refusals = (row for row in store.rejected(REJECTED_MAX) if row["source"] == source)
+        return found, _paged(found.entries, page), tuple(islice(refusals, REFUSALS))
 
 
-def look(store: Store) -> View:
+class Looked(NamedTuple):
+    """What is known of a URL."""
+
+    loc: str
+    entry: Mapping[str, Any]
+    """As `producers.known.described` has it; empty when it is not listed."""
+    refusal: str
+    """Why the site would refuse it; empty when it would not."""
+    refusals: tuple[Mapping[str, str], ...]
+    """The events of it that were refused, newest first, as far as they are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Up to `ROWS` rows, and whether there are more."""
+
+    rows: Sequence[T]
+    more: bool
+    total: int = 0
+
+
+def _paged(rows: Sequence[T], page: int) -> Page[T]:
+    start = (page - 1) * ROWS
+    return Page(rows[start : start + ROWS], len(rows) > start + ROWS, len(rows))
+
+
+def look(site: ServedSite, span: Span = HOUR) -> View:
     """Read all that the page shows of a site."""
+    store = site.store()
     now = store.now()
-    minutes, lag = last_hour(store, now)
+    hour, lag = history(store, now)
+    slots = hour if span is HOUR else history(store, now, span)[0]
+    state = report(store, site.command)
     return View(
         name=store.site.name,
         base=store.site.rules.base,
         now=now,
-        report=report(store),
+        report=state,
         totals=totals(store),
-        minutes=minutes,
+        problems=tuple(problems(state, site.held(), site.command)),
+        last_minute=hour[-2],
         lag=lag,
-        plots=(
-            plot("Events", minutes, (row.events for row in minutes)),
-            plot("Rewrites", minutes, (row.rewrites for row in minutes)),
-        ),
+        span=span,
+        slots=slots,
+        events=plot("Events", slots, [slot.events for slot in slots]),
+        waited=plot("Lag", slots, [round(slot.lag.quantile(0.99) or 0) for slot in slots]),
         map=shard_map(shards(store), now),
         feed=tuple(feed(store)),
         refused=tuple(store.rejected(REFUSALS)),

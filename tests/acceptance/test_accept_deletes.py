@@ -130,6 +130,58 @@ def test_another_template_moves_all_urls_or_none(place: Place, redis_url: str) -
     assert service.stop() == 0
 
 
+@pytest.mark.parametrize("gone", [0, 150])
+def test_a_renamed_source_keeps_its_urls(place: Place, redis_url: str, gone: int) -> None:
+    """The same folder under another name: URLs change their owner; those that are gone are held as any."""
+    place.configure(settings(redis_url) + WATCH)
+    content = place.folder / "content"
+    urls = _fill(content, 300)
+    service = place.service("run", "--port", "0")
+    _lists(place, urls)
+    assert service.stop() == 0
+    for file in sorted(content.iterdir())[:gone]:
+        file.unlink()
+    place.configure(settings(redis_url) + WATCH.replace("pages", "articles"))
+    left = {BASE + file.name for file in content.iterdir()}
+    service = place.service("run", "--port", "0")
+    if gone:
+        command = _held(place, "articles", gone)
+        _lists(place, urls)
+        _run(place, *command.split())
+    service.says("source_renamed")
+    _lists(place, left)
+    for url in left:
+        if url.endswith("0.html"):
+            assert place.ok("show", url, "--json").json["source"] == "articles"
+    assert place.ok("status", "--json").json["sites"]["main"]["held"] == {}
+    assert service.stop() == 0
+
+
+@pytest.mark.parametrize("way", ["renamed and another template", "base_url"])
+def test_other_addresses_of_the_same_files_are_one_thing(place: Place, redis_url: str, way: str) -> None:
+    """All move or none: under another name as well, and below another base_url."""
+    place.configure(settings(redis_url) + WATCH)
+    urls = _fill(place.folder / "content", 300)
+    service = place.service("run", "--port", "0")
+    _lists(place, urls)
+    assert service.stop() == 0
+    source, configured = "pages", (settings(redis_url) + WATCH).replace(BASE, f"{BASE}new/")
+    if way != "base_url":
+        source = "articles"
+        configured = settings(redis_url) + WATCH.replace("pages", source) + 'url = "/new/{path}"\n'
+    place.configure(configured)
+    for again in (False, True):  # a restart forgets nothing of it
+        service = place.service("run", "--port", "0")
+        command = _held(place, source, 300)
+        assert "300 URLs of this source change their address" in place.ok("status").out
+        assert set(published(place.output)) == urls
+        if not again:
+            assert service.stop() == 0
+    _run(place, *command.split())
+    _lists(place, {url.replace(BASE, f"{BASE}new/") for url in urls})
+    assert service.stop() == 0
+
+
 def test_rows_that_are_missing_are_held_until_they_are_accepted(place: Place, redis_url: str) -> None:
     """A table that was restored half, behind the triggers; then one under another template."""
     file = place.folder / "shop.db"

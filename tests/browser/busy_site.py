@@ -56,7 +56,7 @@ def busy_site(client: redis.Redis, folder: Path, *, products: int = 3000, shard_
     note_producer(world.store, "pages", {"kind": "watch", **well, "files": 812, "urls": 790, "overflows": 0})
     note_producer(world.store, "catalogue", {"kind": "relay", **well, "lag_rows": 3, "lag_seconds": 0.4})
     for partition in world.store.partitions:
-        partition.client.zadd(f"{partition.prefix}:workers", {"host.1": end + DAY, "host.2": end + DAY})
+        partition.client.zadd(partition.keys.workers(), {"host.1": end + DAY, "host.2": end + DAY})
     world.now = 0  # Redis' own clock from here on
     return world
 

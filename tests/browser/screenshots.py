@@ -21,6 +21,12 @@ SHOTS: Final[tuple[tuple[str, int, int, Literal["light", "dark"]], ...]] = (
     ("status-phone", 390, 1400, "light"),
 )
 
+PARTS: Final = (
+    ("section?name=products", "section-light"),
+    ("shard?section=products&number=2", "shard-light"),
+    ("source?name=catalogue", "source-light"),
+)
+
 
 def take(browser: Browser, address: str, folder: Path) -> None:
     """Take each picture once the page is live."""
@@ -48,6 +54,10 @@ def main() -> None:
             browser = pw.chromium.launch(executable_path=program, args=list(FLAGS))
             with serving({"shop": served_site(world)}) as web:
                 take(browser, web.address, folder)
+                page = browser.new_page(viewport={"width": 1000, "height": 800}, color_scheme="light")
+                for part, name in PARTS:
+                    page.goto(f"{web.address}sites/shop/{part}")
+                    page.screenshot(path=folder / f"{name}.png")
             with serving({"shop": served_site(world, made_token()[1])}) as web:
                 page = browser.new_page(extra_http_headers={"X-Forwarded-For": "203.0.113.9"})
                 page.goto(f"{web.address}login")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
+from typing import Final, Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -13,6 +16,8 @@ from tests.acceptance.until import until
 from tests.browser.busy_site import publish_now
 from tests.integration.web_site import Web, add, made_token, served_site, serving
 from tests.world import BASE, World
+
+AXE: Final = Path(__file__).with_name("axe") / "axe.min.js"
 
 CONTRAST = """
 () => {
@@ -248,3 +253,96 @@ def test_several_sites_are_one_click_away(page: Page, world: World) -> None:
         expect(page.locator("#live")).to_have_text("Live")
         page.get_by_role("link", name="All sites").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Sites")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "?url=https%3A%2F%2Fexample.com%2Fproducts%2Fitem-7",
+        "?span=month",
+        "sites/shop/section?name=products",
+        "sites/shop/shard?section=products&number=2",
+        "sites/shop/source?name=catalogue",
+        "sites/shop/section?name=nothing",
+    ],
+)
+def test_axe_finds_nothing(browser: Browser, web: Web, path: str, scheme: Literal["light", "dark"]) -> None:
+    """Each page keeps the rules of WCAG 2.2 A and AA that axe-core checks, in the light and in the dark."""
+    assert axe_violations(browser, web.address + path, scheme) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_the_other_pages(
+    browser: Browser, world: World, scheme: Literal["light", "dark"]
+) -> None:
+    """The list of sites and the login form keep the same rules."""
+    with serving({"shop": served_site(world), "twin": served_site(world, made_token()[1])}) as web:
+        assert axe_violations(browser, web.address, scheme) == []
+        assert axe_violations(browser, f"{web.address}login", scheme, X_Forwarded_For="203.0.113.9") == []
+
+
+def axe_violations(
+    browser: Browser, address: str, scheme: Literal["light", "dark"], **headers: str
+) -> list[str]:
+    """The rules that a page breaks, each with the elements that do."""
+    context = browser.new_context(
+        color_scheme=scheme,
+        reduced_motion="reduce",
+        bypass_csp=True,  # for axe alone: the page's policy lets no other script in
+        extra_http_headers={name.replace("_", "-"): value for name, value in headers.items()},
+    )
+    try:
+        page = context.new_page()
+        page.goto(address)
+        for summary in page.locator("summary").all():
+            summary.click()
+        page.add_script_tag(path=AXE)
+        found = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})")
+        assert found["passes"]
+        return [
+            f"{each['id']}: {node['html'][:150]}" for each in found["violations"] for node in each["nodes"]
+        ]
+    finally:
+        context.close()
+
+
+def test_times_are_in_the_readers_zone(browser: Browser, web: Web) -> None:
+    """With JavaScript a moment is shown in the browser's zone, with the UTC one as its title."""
+    context = browser.new_context(timezone_id="Asia/Kolkata")
+    page = context.new_page()
+    page.goto(f"{web.address}sites/shop/section?name=blog")
+    time = page.locator("tbody time").first
+    expect(time).to_contain_text("GMT+5:30")
+    utc = datetime.fromisoformat(str(time.get_attribute("datetime")))
+    assert time.inner_text().startswith(f"{utc + timedelta(hours=5.5):%Y-%m-%d %H:%M:%S}")
+    assert time.get_attribute("title") == f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+    context.close()
+
+
+def test_one_gets_to_a_file_by_links_without_a_script(browser: Browser, web: Web) -> None:
+    """Without JavaScript the links lead from the site to a section, a shard and its published file."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(web.address)
+    page.locator("#by-section").get_by_role("link", name="blog").click()
+    page.get_by_role("link", name="1", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Shard 1 of blog")
+    expect(page.locator("td.url")).to_have_count(20)
+    with page.expect_response("**/sitemap-blog-1.xml") as answer:
+        page.get_by_role("link", name="sitemap-blog-1.xml").click()
+    assert answer.value.status == 200
+    context.close()
+
+
+def test_no_request_leaves_the_machine(browser: Browser, web: Web) -> None:
+    """Whatever page is shown, the browser asks this server alone."""
+    page = browser.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for path in ("", "sites/shop/section?name=blog", "sites/shop/source?name=pages"):
+        page.goto(web.address + path)
+    assert [url for url in asked if not url.startswith(web.address)] == []
+    assert len(asked) > 3
+    page.close()

@@ -119,13 +119,13 @@ def _text(value: object) -> str:
 
 def fields(world: World, name: str, partition: int = 0) -> dict[str, str]:
     """A hash of the state, by its name after the prefix."""
-    prefix = world.store.partitions[partition].prefix
+    prefix = world.store.partitions[partition].keys.prefix
     return {_text(key): _text(value) for key, value in world.client.hgetall(f"{prefix}:{name}").items()}
 
 
 def scores(world: World, name: str, partition: int = 0) -> dict[str, int]:
     """A sorted set of the state, by its name after the prefix."""
-    prefix = world.store.partitions[partition].prefix
+    prefix = world.store.partitions[partition].keys.prefix
     found: Any = world.client.zrange(f"{prefix}:{name}", 0, -1, withscores=True)
     return {_text(member): int(score) for member, score in found}
 
@@ -134,15 +134,15 @@ def seat(world: World, path: str) -> int | None:
     """The shard in which a URL has its seat, by the directory alone."""
     key = digest(BASE + path)
     number = world.site.partition(key)
-    prefix = world.store.partitions[number].prefix
+    keys = world.store.partitions[number].keys
     buckets = int(fields(world, "state", number).get("buckets", "1"))
-    found = world.client.hget(f"{prefix}:d:{_bucket(key, buckets)}", key)
+    found = world.client.hget(keys.directory(_bucket(key, buckets)), key)
     return None if found is None else int(found)
 
 
 def directory(world: World, partition: int = 0) -> dict[int, dict[bytes, int]]:
     """The whole directory: bucket → digest → shard."""
-    prefix = world.store.partitions[partition].prefix
+    prefix = world.store.partitions[partition].keys.prefix
     found = {}
     for name in world.client.scan_iter(f"{prefix}:d:*"):
         bucket = fields(world, _text(name).removeprefix(f"{prefix}:"), partition)

@@ -218,7 +218,7 @@ def test_one_at_a_time_has_a_turn(tmp_path: Path, redis_url: str) -> None:
     other.join(10)
     assert order == ["waits", "first", "second"]
     with turn(store, lambda: None) as alive:
-        store.client.delete(f"{store.partitions[0].prefix}:turn")
+        store.client.delete(store.partitions[0].keys.turn())
         with pytest.raises(SitemapdError, match="taken over"):
             alive()
 

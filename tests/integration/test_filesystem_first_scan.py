@@ -1,4 +1,4 @@
-"""The first scan sends as it goes, and comes to what a comparison would have come to."""
+"""The first scan comes to what a scan of a source that is watched already comes to."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 
 from producers.filesystem import scan
 from producers.filesystem.cache import COLUMNS, Cache, Row
-from producers.filesystem.ledger import Ledger
-from producers.filesystem.session import Session
 from sitemap_store.errors import Unavailable
 from sitemap_store.model.entries import Entry
 from sitemap_store.model.events import Event
@@ -55,23 +53,33 @@ def world(tmp_path: Path, redis_url: str) -> Iterator[World]:
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a scan of a few files be one of many chunks."""
-    monkeypatch.setattr(scan, "FIRST_CHUNK", 2)
+    monkeypatch.setattr(scan, "CHUNK", 2)
 
 
-def scanned(folder: Path, content: Path, url: str, **options: Any) -> tuple[list[Any], dict[str, Entry]]:
-    """The cache's rows and the state after a first scan, which then has nothing left to send."""
+def scanned(
+    folder: Path, content: Path, url: str, *, watched: int | None = None, **options: Any
+) -> tuple[list[Any], dict[str, Entry]]:
+    """The cache's rows and the state after a first scan, which then has nothing left to send.
+
+    With `watched`, how many files there are, an empty folder is watched first and then swapped for the tree.
+    """
     world = World(folder, url)
     world.content.rmdir()
-    world.content.symlink_to(content)
+    empty, link = folder / "empty", folder / "link"
+    empty.mkdir()
+    world.content.symlink_to(content if watched is None else empty)
     try:
         # Later, so that all times are old enough to be kept.
         watcher = world.watch(clock=lambda: time.time() + 60, **options)
-        sent = world.sent()
-        health = watcher.health()
+        if watched is not None:
+            link.symlink_to(content)
+            link.rename(world.content)
+            until(lambda: watcher.health()["files_scanned"] == watched)
         assert watcher.stop()
+        sent = world.sent()
         again = world.watch(clock=lambda: time.time() + 60, **options)
         assert world.sent() == sent
-        assert (health["files"], health["urls"]) == (again.health()["files"], again.health()["urls"])
+        assert again.health()["urls"] == len(world.urls())
         assert again.stop()
         assert world.state_dir is not None
         (file,) = world.state_dir.glob("*.sqlite")
@@ -86,7 +94,7 @@ def scanned(folder: Path, content: Path, url: str, **options: Any) -> tuple[list
 
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(trees, st.booleans())
-def test_it_comes_to_what_a_comparison_comes_to(redis_url: str, tree: dict[Any, str], reads: bool) -> None:
+def test_it_comes_to_what_a_later_scan_comes_to(redis_url: str, tree: dict[Any, str], reads: bool) -> None:
     """The same rows and the same state, whatever the names, and however many files share an address."""
     folder = Path(tempfile.mkdtemp())
     content = folder / "tree"
@@ -102,21 +110,16 @@ def test_it_comes_to_what_a_comparison_comes_to(redis_url: str, tree: dict[Any, 
             os.utime(path, (1_700_000_000 + number * 977 % 7,) * 2)
         options = {"front_matter": reads, "html_head": reads, "strip_extension": True}
         first = scanned(folder / "first", content, redis_url, **options)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Session, "_is_first", lambda session: False)
-            compared = scanned(folder / "compared", content, redis_url, **options)
-        assert first == compared
+        assert first == scanned(folder / "second", content, redis_url, watched=len(first[0]), **options)
     finally:
         shutil.rmtree(folder)
 
 
-def test_each_url_is_sent_once_and_nothing_is_compared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is what makes it fast."""
+def test_each_url_is_sent_once(world: World) -> None:
+    """Though the tree is remembered in many chunks."""
     for number in range(20):
         world.write(f"{number % 3}/{number}.html")
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "reconcile", None)
-        world.watch()
+    world.watch()
     assert len(world.urls()) == world.sent() == 20
 
 
@@ -129,10 +132,10 @@ def test_a_source_that_the_state_knows_is_compared(world: World) -> None:
 
 
 def test_what_redis_did_not_take_is_sent_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is remembered before it is stored, and the failure is the one that it always was."""
+    """What was remembered of the files does not count as sent."""
     for number in range(12):
         world.write(f"{number}/a.html")
-    append, put, failed = Partition.begin_append, Cache.put, threading.Event()
+    append, failed = Partition.begin_append, threading.Event()
 
     def fails(partition: Partition, packed: Packed, *, delay_ms: int = 0) -> Callable[[], Wake]:
         if len(world.events_of("3/a.html")) == 1 and not failed.is_set():
@@ -140,14 +143,7 @@ def test_what_redis_did_not_take_is_sent_again(world: World, monkeypatch: pytest
             raise Unavailable(what="redis", detail="it is away")
         return append(partition, packed, delay_ms=delay_ms)
 
-    def checked(cache: Cache, rows: Iterable[Row]) -> None:
-        several = list(rows)
-        stored = {BASE + path for path in world.urls()}
-        assert failed.is_set() or stored.issuperset(row.loc for row in several)
-        put(cache, several)
-
     monkeypatch.setattr(Partition, "begin_append", fails)
-    monkeypatch.setattr(Cache, "put", checked)
     watcher = world.watch(ready=False)
     until(failed.is_set)
     world.settle()
@@ -186,6 +182,7 @@ def test_a_stop_in_the_middle_ends_the_scan(world: World, monkeypatch: pytest.Mo
 
     with monkeypatch.context() as patch:
         patch.setattr(Partition, "begin_append", slow)
+        patch.setattr("producers.difference.CHUNK", 2)
         watcher = world.watch(ready=False)
         until(world.sent)
         assert watcher.stop()

@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
 from producers.filesystem.cache import Cache, row_of
-from producers.filesystem.git import Commits, GitError
+from producers.filesystem.git import GitDates, GitError
+from producers.guard import Guard
+from producers.runner import SourceState
+from sitemap_store.redis.store import Store
 from tests import needs
+from tests.world import make_site
 
 
 class Repository:
@@ -60,10 +65,11 @@ class Repository:
             name: int(self.git("-C", str(place), "log", "-1", "--format=%ct", "--", name)) for name in names
         }
 
-    def commits(self, below: str = "") -> Commits:
+    def commits(self, below: str = "") -> GitDates:
         """What reads it."""
         root = os.fsencode(self.folder / below)
-        return Commits(root, self.cache, stopping=lambda: False)
+        guard = Guard(Store(redis.Redis(), make_site()), "pages", "watch")
+        return GitDates(root, self.cache, SourceState(site="main", source="pages", guard=guard))
 
     def dates(self) -> dict[str, int]:
         """The dates that the cache holds, in seconds."""
@@ -140,15 +146,19 @@ def test_a_merge_is_a_change_of_what_it_mixed_alone(repository: Repository, way:
     repository.check()
 
 
-def test_a_shallow_clone_tells_nothing_of_what_is_older(repository: Repository, tmp_path: Path) -> None:
+def test_a_shallow_clone_tells_nothing_of_what_is_older(
+    repository: Repository, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Files at the end of its history keep the date that is known, or have none; the others have theirs."""
     repository.commit("a", "b")
     repository.commit("c")
     clone = Repository(tmp_path / "clone")
     url = repository.folder.as_uri()
     clone.git("clone", "--depth", "1", url, ".")
-    assert clone.commits().shallow
-    clone.commits().refresh()
+    dates = clone.commits()
+    dates.changed()
+    dates.changed()
+    assert [getattr(record, "action", "") for record in caplog.records] == ["git_shallow"]
     assert clone.dates() == {"a": 0, "b": 0, "c": 0}
     clone.commit("a", text="new")
     clone.commits().refresh()

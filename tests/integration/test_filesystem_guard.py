@@ -13,8 +13,8 @@ from typing import Any, Final
 import pytest
 
 from producers.filesystem import scan
+from producers.filesystem.folder import WatchedFolder
 from producers.filesystem.inotify import WatchTable
-from producers.filesystem.session import Session
 from tests import needs
 from tests.integration.filesystem_world import World, until
 
@@ -207,9 +207,8 @@ def test_an_overflow_of_the_kernels_queue_loses_nothing(
 
 
 def test_more_dirty_paths_than_are_kept_lead_to_a_scan(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory for dirty paths is bounded."""
-    monkeypatch.setattr("producers.filesystem.dirty.MOST", 50)
-    monkeypatch.setattr("producers.filesystem.dirty.Dirty.__init__.__kwdefaults__", {"most": 50})
+    """Memory for pending paths is bounded."""
+    monkeypatch.setattr("producers.filesystem.pending.MOST", 50)
     world.watch()
     filled(world, 500)
     world.settle()
@@ -235,23 +234,22 @@ def test_a_reader_thread_that_ends_is_replaced(
     world.settle()
 
 
-@pytest.mark.parametrize("step", ["_round", "_scan", "_reconcile"])
+@pytest.mark.parametrize("step", ["changes", "_scan", "update_status"])
 def test_a_fault_of_ours_is_told_and_tried_again(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: str
 ) -> None:
     """Whatever is raised, status says `failed`, the log has its traceback, and the source goes on."""
     broken = threading.Event()
     broken.set()
-    through = getattr(Session, step)
+    through = getattr(WatchedFolder, step)
 
-    def fails(session: Session) -> None:
+    def fails(folder: WatchedFolder, **options: bool) -> object:
         if broken.is_set():
             raise ZeroDivisionError("a fault")
-        through(session)
+        return through(folder, **options)
 
     world.write("a.html")
-    monkeypatch.setattr(Session, step, fails)
-    monkeypatch.setattr("producers.filesystem.ledger.Ledger.knows_nothing", lambda ledger: False)
+    monkeypatch.setattr(WatchedFolder, step, fails)
     watcher = world.watch(ready=False)
     until(lambda: watcher.health().get("state") == "failed", watcher.health)
     assert "ZeroDivisionError: a fault" in caplog.text
@@ -407,7 +405,7 @@ def test_a_folder_that_was_moved_out_gives_its_watches_back(tmp_path: Path) -> N
     marked: list[bytes] = []
     (content / "a" / "b").mkdir(parents=True)
     table = WatchTable(
-        os.fsencode(content), mark=marked.append, matters=lambda *_: True, lost=lambda sentence: None
+        os.fsencode(content), add=marked.append, matters=lambda *_: True, lost=lambda sentence: None
     )
     try:
         for folder in (b"", b"a", b"a/b"):

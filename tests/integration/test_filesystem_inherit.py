@@ -9,11 +9,12 @@ import pytest
 
 from producers.filesystem.cache import Cache, Row
 from producers.filesystem.examine import Examiner, Look
-from producers.filesystem.ledger import Ledger
+from producers.filesystem.problems import Problem
 from producers.filesystem.root import Root
 from producers.filesystem.scan import Scanner
 from producers.filesystem.selection import Selection
-from producers.filesystem.troubles import Trouble
+from producers.filesystem.sender import Sender
+from producers.filesystem.walk import Tree
 from producers.guard import Guard
 from tests.integration.filesystem_world import BASE, World, until
 
@@ -157,17 +158,16 @@ def test_a_look_before_the_first_scan_came_to_a_folder_waits_for_it(world: World
     world.write("y/three.md")
     source = world.source(generator="hugo")
     guard = Guard(world.publisher.store, source.name, "watch", share=source.max_delete)
-    root, cache, troubles = Root(source.directory, source.name), Cache(None), list[Trouble]()
+    root, cache, problems = Root(source.directory, source.name), Cache(None), list[Problem]()
+    selection = Selection(source.include, source.left_out, source.generator)
     scanner = Scanner(
-        source,
         root,
-        selection=Selection(source.include, source.left_out, source.generator),
-        examiner=Examiner(source, world.site, settle_ns=0, report=troubles.append),
-        cache=cache,
-        ledger=Ledger(source, world.publisher, cache, troubles.append, guard),
-        report=troubles.append,
-        clock=lambda: int(time.time() * 1000),
-        watch=None,
+        Tree(source, root.path, selection=selection, report=problems.append, watch=None),
+        selection,
+        Examiner(source, world.site, settle_ns=0, report=problems.append),
+        cache,
+        Sender(source.name, world.publisher, cache, problems.append, guard),
+        lambda: int(time.time() * 1000),
     )
 
     def between() -> None:

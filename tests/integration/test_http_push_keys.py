@@ -96,7 +96,7 @@ def test_keys_have_a_bound(world: HttpWorld, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_key_takes_about_300_bytes(world: HttpWorld) -> None:
     """What docs/push.md says of the memory holds for URLs of 80 characters."""
-    (name,) = [f"{world.store.partitions[0].prefix}:hook:cms"]
+    (name,) = [world.store.partitions[0].keys.webhook("cms")]
     urls = webhooks.KeyedUrls(world.store, "cms")
     now = {f"id-{n}": [BASE + f"{n}".rjust(80 - len(BASE), "p")] for n in range(2000)}
     urls.write({key: [] for key in now}, now)

@@ -229,7 +229,7 @@ class Machine(RuleBasedStateMachine):
                     self.world.run(self.world.worker("B"), *job)
 
         part = self.world.store.partitions[picks[0] % self.world.site.partitions]
-        names: Any = self.client.zrange(f"{part.prefix}:shards", 0, -1)
+        names: Any = self.client.zrange(part.keys.shards(), 0, -1)
         ids = sorted(map(int, names))
         some = list(dict.fromkeys(ids[pick % len(ids)] for pick in picks if ids))
         if settled:
@@ -303,9 +303,7 @@ class Machine(RuleBasedStateMachine):
         self.world.settle()
         self.model.rows = {loc: row for loc, row in self.model.rows.items() if row.alive}
         self.check_settled()
-        seats = sum(
-            int(self.client.hget(f"{p.prefix}:state", "seats") or 0) for p in self.world.store.partitions
-        )
+        seats = sum(int(self.client.hget(p.keys.state(), "seats") or 0) for p in self.world.store.partitions)
         assert seats == len(self.model.alive()), "a seat is kept for nothing"
 
     def check_settled(self) -> None:
@@ -316,7 +314,7 @@ class Machine(RuleBasedStateMachine):
         entries = {entry.loc for entry in self.world.store.listing()}
         assert entries == set(self.model.alive())
         logged = sum(
-            int(self.client.hget(f"{p.prefix}:state", "logged") or 0) for p in self.world.store.partitions
+            int(self.client.hget(p.keys.state(), "logged") or 0) for p in self.world.store.partitions
         )
         assert logged == 0
 

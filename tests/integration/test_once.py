@@ -27,11 +27,11 @@ def test_the_oldest_are_forgotten_first(make_world: MakeWorld, bounds: Bounds) -
         once = Once(world.store, str(name), bounds=bounds)
         assert once.take().state == "new"
         once.done(b"x" * 100)
-    prefix = world.store.partitions[0].prefix
-    assert world.client.hlen(f"{prefix}:once") == world.client.zcard(f"{prefix}:once:age")
-    assert 48 <= world.client.hlen(f"{prefix}:once") <= 50
-    answers = world.client.hvals(f"{prefix}:once")
-    assert world.client.get(f"{prefix}:once:bytes") == b"%d" % sum(225 + len(each) for each in answers)
+    keys = world.store.partitions[0].keys
+    assert world.client.hlen(keys.once()) == world.client.zcard(keys.once_age())
+    assert 48 <= world.client.hlen(keys.once()) <= 50
+    answers = world.client.hvals(keys.once())
+    assert world.client.get(keys.once_bytes()) == b"%d" % sum(225 + len(each) for each in answers)
     assert states(world, range(252, 300), bounds) == ["done"] * 48
     assert states(world, range(1), bounds) == ["new"]
 
@@ -41,13 +41,13 @@ def test_a_lower_bound_holds_soon_and_a_day_is_the_longest(make_world: MakeWorld
     world = make_world(make_site())
     states(world, range(200), Bounds())
     states(world, range(200, 201), Bounds(keys=10))
-    prefix = world.store.partitions[0].prefix
-    assert world.client.hlen(f"{prefix}:once") == 10
+    keys = world.store.partitions[0].keys
+    assert world.client.hlen(keys.once()) == 10
     world.now += KEPT_MS - 1
     states(world, range(300, 301), Bounds())
     world.now += 2
     states(world, range(400, 403), Bounds())
-    assert world.client.hlen(f"{prefix}:once") == 4
+    assert world.client.hlen(keys.once()) == 4
 
 
 def test_a_request_that_was_cut_off_keeps_its_key_for_seconds(make_world: MakeWorld) -> None:

@@ -209,7 +209,7 @@ def test_the_keeper_finds_a_lease_that_ran_out(make_world: MakeWorld) -> None:
     world.jobs.clear()
     part = world.store.partitions[0]
     assert part.claim(1, "vanished") is not None
-    world.client.zrem(f"{part.prefix}:due", "1")
+    world.client.zrem(part.keys.due(), "1")
     world.now += 60_000
     world.keep()
     assert list(world.jobs) == [(0, "1")]
@@ -242,13 +242,13 @@ def test_elements_are_cut_and_a_fold_is_bounded(make_world: MakeWorld, restoring
     world = make_world(make_site(shard_size=1000))
     partition = world.store.partitions[0]
     if restoring:
-        world.client.hset(f"{partition.prefix}:state", "restoring", "token")
+        world.client.hset(partition.keys.state(), "restoring", "token")
     # An extension's room is what makes records long; 24 MB in all, one record longer than an element.
     sizes = [300_000, *(200_000 for _ in range(50)), *(1_000 for _ in range(14_000))]
     events = [Event("add", f"{BASE}p{n % 700}", ext=f"{n}{'x' * size}") for n, size in enumerate(sizes)]
     world.store.append(events)
     name = "held" if restoring else "log:1"
-    elements: Any = world.client.lrange(f"{partition.prefix}:{name}", 0, -1)
+    elements: Any = world.client.lrange(f"{partition.keys.prefix}:{name}", 0, -1)
     assert max(map(len, elements)) < 300_100
     assert sum(len(element) > ELEMENT + 100 for element in elements) == 1, "the one long record, alone"
     assert [logged.event.ext for logged in read_log(elements)] == [event.ext for event in events]

@@ -525,15 +525,15 @@ def test_a_shard_that_gives_its_urls_to_an_earlier_one_hides_none(
 
     def merge() -> None:
         """What a merge leaves: the URLs of shard 6 in shard 1, whose version is another."""
-        prefix = part.prefix
+        keys = part.keys
         entries = {
-            **decode(client.get(f"{prefix}:snap:1")).entries,
-            **decode(client.get(f"{prefix}:snap:6")).entries,
+            **decode(client.get(keys.snapshot(1))).entries,
+            **decode(client.get(keys.snapshot(6))).entries,
         }
-        client.set(f"{prefix}:snap:1", encode(Snapshot(dict(sorted(entries.items())), {})))
-        client.hincrby(f"{prefix}:s:1", "v", 1)
-        client.delete(f"{prefix}:s:6", f"{prefix}:snap:6")
-        client.zrem(f"{prefix}:shards", 6)
+        client.set(keys.snapshot(1), encode(Snapshot(dict(sorted(entries.items())), {})))
+        client.hincrby(keys.shard(1), "v", 1)
+        client.delete(keys.shard(6), keys.snapshot(6))
+        client.zrem(keys.shards(), 6)
 
     client: Any = world.client
     during(monkeypatch, 4, merge)

@@ -32,7 +32,7 @@ def test_buckets_stay_small_and_even_as_the_site_grows(make_world: MakeWorld) ->
         for bucket, keys in found.items():
             assert all(_bucket(key, buckets) == bucket for key in keys)
         assert max(map(len, found.values())) <= 128
-    prefix = world.store.partitions[0].prefix
+    prefix = world.store.partitions[0].keys.prefix
     encodings = {world.client.object("encoding", key) for key in world.client.scan_iter(f"{prefix}:d:*")}
     assert encodings == {b"listpack"}
 

@@ -124,7 +124,7 @@ def test_one_damaged_snapshot_stops_no_other_shard(
 ) -> None:
     """Its file stays as it is, its events wait, its lease is given back, and the log names it."""
     world = filled(make_world)
-    key = f"{world.store.partitions[0].prefix}:snap:2"
+    key = world.store.partitions[0].keys.snapshot(2)
     whole = world.client.get(key)
     assert isinstance(whole, bytes)
     before = picture(world.folder)

@@ -13,7 +13,7 @@ from producers.http.webhooks import KeyedUrls
 from producers.sink import EventSink
 from sitemap_store.model.entries import digest
 from sitemap_store.model.protocol import STRICT
-from sitemap_store.redis.held import Held, accept, hold, note_addresses
+from sitemap_store.redis.held import Held, Origin, accept, hold, note_origin
 from sitemap_store.redis.keys import KEYS, Key
 from sitemap_store.redis.observed import note_producer
 from sitemap_store.redis.once import Once
@@ -34,7 +34,7 @@ def pattern(key: Key) -> re.Pattern[str]:
 
 def row_of(name: str) -> Key:
     """The one row of the table that documents a key."""
-    (found,) = [key for key in KEYS if pattern(key).fullmatch(name)]
+    (found,) = [key for key in KEYS.values() if pattern(key).fullmatch(name)]
     return found
 
 
@@ -48,7 +48,7 @@ def test_every_key_of_a_busy_site_is_documented(
         seen = busy(client, tmp_path, partitions)
     for name, kind in seen.items():
         assert row_of(name).type == kind, name
-    assert {row_of(name).name for name in seen} == {key.name for key in KEYS}
+    assert {row_of(name).name for name in seen} == {key.name for key in KEYS.values()}
 
 
 def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]:
@@ -101,7 +101,7 @@ def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]
     held = Held(id="1", kind="watch", deletes=1, moves=0, listed=1, examples=(BASE,), since=1)
     hold(world.store, "pages", held, digest(BASE))
     accept(world.store, "pages", held)
-    note_addresses(world.store, "pages", "digest")
+    note_origin(world.store, "pages", Origin("digest", "place"), "")
     for partition in world.store.partitions:
         partition.configure()
         partition.want_all()

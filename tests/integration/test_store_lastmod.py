@@ -222,7 +222,7 @@ def test_two_changes_in_one_millisecond_have_two_lastmods(make_world: MakeWorld)
         world.jobs.clear()
         for job in shard:
             world.run(world.worker("w1"), *job)
-        seen.append(world.client.hget(f"{world.store.partitions[0].prefix}:s:1", "lm"))
+        seen.append(world.client.hget(world.store.partitions[0].keys.shard(1), "lm"))
     assert len(set(seen)) == 5
     world.settle()
     assert published(world.folder)[BASE + "a"][2] == "0.4"

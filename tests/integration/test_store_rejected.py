@@ -86,7 +86,7 @@ def test_the_last_thousand_are_kept_and_all_are_counted(make_world: MakeWorld) -
     world = make_world(make_site())
     for n in range(30):
         world.store.reject([(Refused(loc=str(n), rule="op", detail="x"), "")] * 100)
-    stream = f"{world.store.partitions[0].prefix}:rejected"
+    stream = world.store.partitions[0].keys.rejected()
     assert REJECTED_MAX <= world.client.xlen(stream) <= REJECTED_MAX + 200
     assert fields(world, "stats")["refused"] == "3000"
     newest = world.store.rejected(limit=150)

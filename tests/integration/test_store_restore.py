@@ -247,7 +247,7 @@ def test_what_came_after_the_restore_is_not_undone_by_what_waited(make_world: Ma
     forget(world)
     push(world, delete("it's"), update("blog/0", priority="0.1"), add("x"), delete("blog/1"))
     restore_tree(world.store, world.output)
-    held = world.client.lrange(f"{world.store.partitions[0].prefix}:held", 0, -1)
+    held = world.client.lrange(world.store.partitions[0].keys.held(), 0, -1)
     assert held
     world.now += 1000
     world.adopt("state-2")
@@ -258,7 +258,7 @@ def test_what_came_after_the_restore_is_not_undone_by_what_waited(make_world: Ma
     first = published(world.folder)
     assert first.keys() == {BASE + path for path in PATHS if path != "blog/1"}
     assert first[BASE + "blog/0"][2] == "0.2"
-    world.client.rpush(f"{world.store.partitions[0].prefix}:held", *held)
+    world.client.rpush(world.store.partitions[0].keys.held(), *held)
     world.store.replay_held()
     world.settle()
     assert published(world.folder) == first

@@ -341,7 +341,7 @@ def test_what_is_wanted_and_nowhere_due_is_found(scrubbing: Scrubbing) -> None:
     push(world, update("p0", priority="0.7"))
     world.jobs.clear()
     for name in ("due", "pending", "scheduled"):
-        world.client.delete(f"{part.prefix}:{name}")
+        world.client.delete(f"{part.keys.prefix}:{name}")
     assert scores(world, "due") == {}
     scrubbing.look()
     settled(world, *PATHS)

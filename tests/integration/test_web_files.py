@@ -66,10 +66,10 @@ def test_the_etag_is_the_digest_that_the_state_has(
 ) -> None:
     """A shard's ETag is strong and the state's digest of the uncompressed bytes, packed or not."""
     for site, server, path in ((world, web, SHARD), (packed, packed_web, PACKED)):
-        known = site.client.hget(f"{site.store.partitions[0].prefix}:s:1", "petag")
+        known = site.client.hget(site.store.partitions[0].keys.shard(1), "petag")
         assert isinstance(known, bytes)
         assert server.ask(path).headers["ETag"] == f'"{known.decode()}"'
-    index = world.client.hget(f"{world.store.partitions[0].prefix}:i:1", "petag")
+    index = world.client.hget(world.store.partitions[0].keys.index(1), "petag")
     assert isinstance(index, bytes)
     assert web.ask(INDEX).headers["ETag"] == f'"{index.decode()}"'
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import pytest
 import redis
@@ -17,10 +18,11 @@ from starlette.responses import Response
 
 from sitemap_store.errors import Refused
 from sitemap_store.model.events import Event
+from sitemap_store.model.style import Style
 from sitemap_store.redis.connection import connect
 from sitemap_store.redis.observed import note_producer
 from sitemapd.web.access import SESSION_S, Access
-from sitemapd.web.application import ServedSite
+from sitemapd.web.views import ServedSite
 from tests.integration.web_site import Answer, Web, add, made_token, publish, served_site, serving
 from tests.redis_server import RedisServer
 from tests.world import BASE, World, make_site
@@ -389,3 +391,147 @@ def test_sites_of_a_store_in_partitions_are_summed(client: redis.Redis, tmp_path
     assert "Events per minute: 12 in all" in said
     assert str(cursor).count(",") == 2
     assert len(world.client.keys("sm:{wide.*}:feed")) == 3
+
+
+def links(answer: Answer) -> set[str]:
+    """Where a page leads to on this server."""
+    found = {str(each.get("href")) for each in html.fromstring(answer.body).iter("a")}
+    return {link.partition("#")[0] for link in found if link.startswith("/")}
+
+
+def test_every_name_is_a_link(web: Web) -> None:
+    """From the site one gets by links alone to each section, shard, published file, URL and source."""
+    waiting, reached = ["/"], dict[str, Answer]()
+    while waiting:
+        path = waiting.pop()
+        if path in reached:
+            continue
+        reached[path] = web.page(path)
+        assert reached[path].status == 200, path
+        if not path.endswith(".xml"):
+            waiting += links(reached[path])
+    for path in (
+        "/sites/shop/section?name=products",
+        "/sites/shop/shard?section=products&number=3",
+        "/sitemap-products-3.xml",
+        "/sites/shop/source?name=shop",
+        "/sites/shop/source?name=cms",
+        "/sites/shop?url=" + quote(f"{BASE}products/4", safe=""),
+    ):
+        assert any(unquote(path) == unquote(each) for each in reached), (path, sorted(reached))
+    assert "Listed, in shard 3 of the section products" in seen(web.page(f"/?url={BASE}products/4"))
+    assert f"{BASE}products/4" in seen(reached["/sites/shop/shard?section=products&number=3"])
+    assert "not-absolute" in seen(reached["/sites/shop/source?name=cms"])
+
+
+def test_a_source_is_shown_a_shard_at_a_time(web: Web) -> None:
+    """Following "Next shard" shows each of a source's URLs once, and ends."""
+    path, found = "/sites/shop/source?name=shop", list[str]()
+    while path:
+        root = html.fromstring(web.page(path).body)
+        shown = [str(each.text) for each in root.iterfind(".//td[@class='url']/a")]
+        assert len(shown) <= 2, "one shard has two URLs"
+        found += shown
+        path = next((str(a.get("href")) for a in root.iter("a") if a.text == "Next shard"), "")
+    assert sorted(found) == [f"{BASE}products/{n}" for n in range(5)]
+
+
+def test_a_large_shard_is_shown_a_page_at_a_time(client: redis.Redis, tmp_path: Path) -> None:
+    """A page has 100 URLs, and the next ones follow."""
+    world = World(client, make_site(shard_size=1000), tmp_path)
+    publish(world, *(add(f"p{n:03}") for n in range(250)))
+    with serving({"shop": served_site(world)}) as web:
+        path, sizes = "/sites/shop/shard?section=pages&number=1", list[int]()
+        while path:
+            root = html.fromstring(web.page(path).body)
+            sizes.append(len(root.findall(".//td[@class='url']/a")))
+            path = next((str(a.get("href")) for a in root.iter("a") if a.text == "Next URLs"), "")
+    assert sizes == [100, 100, 50]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "section?name=nothing",
+        "shard?section=products&number=9",
+        "shard?section=products&number=-1",
+        "shard",
+        "source?name=x&after=99999999999999999999&partition=7",
+        "nothing",
+    ],
+)
+def test_what_is_not_there_is_no_error(web: Web, part: str) -> None:
+    """A link to what has gone, or one that somebody made up, gets a page that names what is missing."""
+    answer = web.page(f"/sites/shop/{part}")
+    assert answer.status == (200 if part.startswith("source") else 404)
+    assert "sitemapd" in seen(answer)
+
+
+def test_the_parts_of_a_site_need_its_token(world: World) -> None:
+    """Without a token no section, shard or source is shown, and the way leads to the login form."""
+    text, token = made_token()
+    with serving({"shop": served_site(world, token)}) as web:
+        for part in ("section?name=blog", "shard?section=blog&number=1", "source?name=shop"):
+            answer = web.page(f"/sites/shop/{part}", X_Forwarded_For="203.0.113.9")
+            assert answer.status == 303
+            assert answer.headers["Location"] == "/login?next=/sites/shop"
+            answer = web.page(
+                f"/sites/shop/{part}", X_Forwarded_For="203.0.113.9", Authorization=f"Bearer {text}"
+            )
+            assert answer.status == 200
+
+
+def test_the_reason_of_a_refused_url_is_found(world: World, web: Web) -> None:
+    """A URL whose events were refused is looked up with the reason that the producer got."""
+    url = f"{BASE}products/late"
+    detail = "'2026-02-29' is a date that no calendar has."
+    world.store.reject([(Refused(loc=url, rule="lastmod", detail=detail), "cms")])
+    said = seen(web.page("/?" + urlencode({"url": url})))
+    assert "is not listed" in said
+    assert "Events of this URL were refused" in said
+    assert detail in said
+
+
+def test_what_is_published_says_which_value_is_a_default(client: redis.Redis, tmp_path: Path) -> None:
+    """The look-up shows what the file says, and whether the event or the section's settings gave it."""
+    site = dataclasses.replace(make_site(), styles={"pages": Style(changefreq="weekly", priority="0.4")})
+    world = World(client, site, tmp_path)
+    publish(world, Event("add", f"{BASE}a", "2026-03-21", priority="0.9"))
+    with serving({"shop": served_site(world)}) as web:
+        said = seen(web.page(f"/?url={BASE}a"))
+    assert "2026-03-21 (from the event)" in said
+    assert "weekly (default of the section)" in said
+    assert "0.9 (from the event)" in said
+
+
+def test_problems_come_first_with_what_mends_them(world: World) -> None:
+    """Held deletes, a source that failed and refusals stand above the numbers, each with its command."""
+    note_producer(world.store, "pages", {"kind": "watch", "state": "watching", "problem": "disk on fire"})
+    held = {"deletes": 9, "listed": 10, "examples": [f"{BASE}x"], "command": "sitemapd accept-deletes shop"}
+    site = dataclasses.replace(served_site(world), held=lambda: {"shop": held})
+    with serving({"shop": site}) as web:
+        answer = web.page()
+    root = html.fromstring(answer.body)
+    assert root.findall(".//h2")[0].text == "Problems"
+    commands = [each.text for each in root.iterfind(".//li[@class='problem']/code")]
+    assert commands[-3:] == ["sitemapd accept-deletes shop", "sitemapd doctor", "sitemapd rejected"]
+    assert "9 of 10 URLs of the source shop would be deleted" in seen(answer)
+    assert "disk on fire" in seen(answer)
+
+
+@pytest.mark.parametrize(("span", "ago"), [("hour", 59), ("day", 23 * 60), ("month", 30 * 24 * 60)])
+def test_a_plot_goes_back_as_far_as_it_says(client: redis.Redis, tmp_path: Path, span: str, ago: int) -> None:
+    """Events from almost an hour, a day and a month ago are in that plot, and not in the shorter ones."""
+    world = World(client, make_site(), tmp_path)
+    now = world.store.now()
+    world.now = now - ago * 60_000
+    publish(world, *(add(f"p{n}") for n in range(7)))
+    world.now = 0
+    with serving({"shop": served_site(world)}) as web:
+        counts = [seen(web.page(f"/?span={each}")).count(": 7 in all") for each in ("hour", "day", "month")]
+    assert counts == [int(each >= span_order(span)) for each in range(3)]
+
+
+def span_order(span: str) -> int:
+    """The place of a span among all, the shortest first."""
+    return ("hour", "day", "month").index(span)

@@ -13,7 +13,7 @@ from producers.http import Token
 from producers.http.auth import digest_of, hash_of, new_token
 from sitemap_store.model.events import Event
 from sitemapd.web import Server, application, listen
-from sitemapd.web.application import ServedSite
+from sitemapd.web.views import ServedSite
 from tests.world import BASE, World
 
 KEY = "0123456789abcdef-IndexNow"

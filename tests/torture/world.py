@@ -80,7 +80,7 @@ ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:[0-9]+")
 READY: Final = {
     "supervisor-1": "[worker_started",
     "supervisor-2": "[worker_started",
-    "watcher": "[reconciled",
+    "watcher": "[compared",
     "relay": "[relay_ready",
     "http": "Serving at ",
 }

@@ -256,7 +256,9 @@ def test_status_has_the_documented_fields(redis_url: str) -> None:
 def test_redis_keys_are_as_documented() -> None:
     """docs/redis-keys.md lists each key of the code once, with its type."""
     rows = markdown.table(markdown.doc("redis-keys.md"), "key")
-    assert sorted((plain(row[0]), row[1]) for row in rows) == sorted((key.name, key.type) for key in KEYS)
+    assert sorted((plain(row[0]), row[1]) for row in rows) == sorted(
+        (key.name, key.type) for key in KEYS.values()
+    )
     assert all(all(row) for row in rows)
 
 

@@ -7,14 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_store.errors import BadSetting
-from sitemap_store.redis.observed import LAG_BOUNDS_MS, Lag, Minute, ShardRow
+from sitemap_store.redis.observed import LAG_BOUNDS_MS, Lag, ShardRow, Slot
 from sitemapd.build import build_site
 from sitemapd.settings import SiteSettings
 from sitemapd.web.conditions import Span, precondition, span, takes_gzip
-from sitemapd.web.shapes import CELLS, COLUMNS, HEIGHT, age, plot, shard_map
-from sitemapd.web.text import ago, duration, iso, millis, number, size
+from sitemapd.web.display import (
+    CELLS,
+    COLUMNS,
+    HEIGHT,
+    age,
+    ago,
+    duration,
+    iso,
+    millis,
+    number,
+    plot,
+    shard_map,
+    size,
+)
 
 NOW = 1_790_000_000_000
+NO_LAG = Lag((), 0)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +70,7 @@ def test_times_and_numbers_read_well() -> None:
 @given(st.lists(st.integers(0, 10_000), min_size=60, max_size=60))
 def test_a_plot_fits_its_frame(counts: list[int]) -> None:
     """No bar is higher than the frame, each stands on the ground, and the tallest is the most."""
-    drawn = plot("Events", [Minute(n, 0, 0, 0) for n in range(60)], counts)
+    drawn = plot("Events", [Slot(n * 60_000, 0, 0, 0, NO_LAG) for n in range(60)], counts)
     assert drawn.total == sum(counts)
     assert drawn.top == max(counts)
     for bar, count in zip(drawn.bars, counts, strict=True):

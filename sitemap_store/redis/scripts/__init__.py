@@ -9,6 +9,8 @@ from typing import Any
 
 import redis
 
+from sitemap_store.redis.keys import lua_functions
+
 NAMES = (
     "append",
     "claim",
@@ -41,10 +43,10 @@ class Scripts:
         self._pool = client.connection_pool
         folder = resources.files(__package__)
         common = "".join(folder.joinpath(f"{name}.lua").read_text("utf-8") for name in ("common", "record"))
-        self._scripts = {
-            name: client.register_script(common + folder.joinpath(f"{name}.lua").read_text("utf-8"))
-            for name in NAMES
-        }
+        self._scripts = {}
+        for name in NAMES:
+            script = common + folder.joinpath(f"{name}.lua").read_text("utf-8")
+            self._scripts[name] = client.register_script(lua_functions(script) + script)
 
     def run(self, name: str, key: str, *args: Any) -> Any:
         """Run a script on one partition's prefix."""

@@ -36,11 +36,11 @@ local function push(list, texts)
   redis.call('RPUSH', list, table.concat(element, '\n'))
 end
 
-local state = redis.call('HMGET', key('state'), 'buckets', 'seats', 'restoring')
+local state = redis.call('HMGET', keys.state(), 'buckets', 'seats', 'restoring')
 if state[3] then
   local held = {}
   for i = 12, #ARGV, 2 do held[#held + 1] = ARGV[i] end
-  push(key('held'), held)
+  push(keys.held(), held)
   return {}
 end
 local n, seats = tonumber(state[1] or 1), tonumber(state[2] or 0)
@@ -53,18 +53,18 @@ local urgent = ARGV[10] == '1'
 local function opened(section)
   local shard = open[section]
   if not shard then
-    local id = redis.call('HGET', key('open'), section)
-    shard = {id = id, seats = id and tonumber(redis.call('HGET', key('s:' .. id), 'seats') or shard_size) or shard_size}
+    local id = redis.call('HGET', keys.open_shards(), section)
+    shard = {id = id, seats = id and tonumber(redis.call('HGET', keys.shard(id), 'seats') or shard_size) or shard_size}
     shard.before = shard.seats
     open[section] = shard
   end
   if shard.seats >= shard_size then
     if shard.id and shard.seats > shard.before then
-      redis.call('HINCRBY', key('s:' .. shard.id), 'seats', shard.seats - shard.before)
+      redis.call('HINCRBY', keys.shard(shard.id), 'seats', shard.seats - shard.before)
     end
     shard.id = tostring(new_shard(section, now, index_size, partitions, p))
     shard.seats, shard.before = 0, 0
-    redis.call('HSET', key('open'), section, shard.id)
+    redis.call('HSET', keys.open_shards(), section, shard.id)
   end
   return shard
 end
@@ -129,27 +129,27 @@ end
 
 for _, shard in pairs(open) do
   if shard.seats > shard.before then
-    redis.call('HINCRBY', key('s:' .. shard.id), 'seats', shard.seats - shard.before)
+    redis.call('HINCRBY', keys.shard(shard.id), 'seats', shard.seats - shard.before)
   end
 end
 
 local wake = {}
 for _, id in ipairs(order) do
   local shard = touched[id]
-  push(key('log:' .. id), shard)
+  push(keys.log(id), shard)
   local at = now
   if shard.urgent then
-    redis.call('HSET', key('s:' .. id), 'urgent', 1)
+    redis.call('HSET', keys.shard(id), 'urgent', 1)
   else
-    at = math.max(now + delay, rested(redis.call('HGET', key('s:' .. id), 'rest'), min_interval))
+    at = math.max(now + delay, rested(redis.call('HGET', keys.shard(id), 'rest'), min_interval))
   end
   if want(id, at, now) then wake[#wake + 1] = id end
 end
 
-redis.call('HSET', key('state'), 'buckets', grow(n, seats), 'seats', seats)
-redis.call('HINCRBY', key('state'), 'logged', total)
+redis.call('HSET', keys.state(), 'buckets', grow(n, seats), 'seats', seats)
+redis.call('HINCRBY', keys.state(), 'logged', total)
 for count, op, source in string.gmatch(ARGV[9], '(%d+) (%l+) ([^\n]*)') do
-  redis.call('HINCRBY', key('stats'), op, count)
+  redis.call('HINCRBY', keys.stats(), op, count)
   count_event(op, source, count)
 end
 count_minute(now, 'events', total)

@@ -6,20 +6,20 @@
 -- A shard that was split or merged keeps its file until an index names the file that has what moved.
 local WAIT_MS = 100
 local now, worker, id = clock(ARGV[1]), ARGV[2], ARGV[4]
-local shard = key('s:' .. id)
-redis.call('HDEL', key('scheduled'), id)
+local shard = keys.shard(id)
+redis.call('HDEL', keys.scheduled(), id)
 local meta = redis.call('HMGET', shard, 'wanted', 'published', 'old', 'index', 'after')
-if not meta[1] or (meta[1] == meta[2] and redis.call('HEXISTS', key('leases'), id) == 0) then
-  redis.call('ZREM', key('due'), id)
-  redis.call('ZREM', key('pending'), id)
+if not meta[1] or (meta[1] == meta[2] and redis.call('HEXISTS', keys.leases(), id) == 0) then
+  redis.call('ZREM', keys.due(), id)
+  redis.call('ZREM', keys.pending(), id)
   return {'idle'}
 end
-local due = redis.call('ZSCORE', key('due'), id)
+local due = redis.call('ZSCORE', keys.due(), id)
 if due and tonumber(due) > now then return {'early'} end
 if outdated(ARGV[6]) then return {'outdated'} end
 if meta[5] then
   if not is_listed(string.match(meta[5], '^(%d+) (%d+)$')) then
-    redis.call('ZADD', key('due'), now + WAIT_MS, id)
+    redis.call('ZADD', keys.due(), now + WAIT_MS, id)
     return {'early'}
   end
   redis.call('HDEL', shard, 'after')
@@ -29,10 +29,10 @@ if not number then return {'busy'} end
 redis.call('HDEL', shard, 'urgent')
 
 local generation = redis.call('HGET', shard, 'wanted')
-local unlink = meta[3] and not redis.call('ZSCORE', key('leaving:' .. meta[4]), id) and meta[3] or ''
+local unlink = meta[3] and not redis.call('ZSCORE', keys.leaving(meta[4]), id) and meta[3] or ''
 local elements, bytes, start, all = {}, 0, 0, false
 while not all and bytes < tonumber(ARGV[5]) do
-  local chunk = redis.call('LRANGE', key('log:' .. id), start, start + 31)
+  local chunk = redis.call('LRANGE', keys.log(id), start, start + 31)
   for _, element in ipairs(chunk) do
     elements[#elements + 1] = element
     bytes = bytes + #element
@@ -41,6 +41,6 @@ while not all and bytes < tonumber(ARGV[5]) do
   all = #chunk < 32
   start = start + 32
 end
-if redis.call('LLEN', key('log:' .. id)) > #elements then redis.call('HINCRBY', shard, 'wanted', 1) end
-return {'work', now, redis.call('HGET', key('state'), 'id') or '', number, generation,
-  redis.call('HGETALL', shard), redis.call('GET', key('snap:' .. id)), unlink, elements}
+if redis.call('LLEN', keys.log(id)) > #elements then redis.call('HINCRBY', shard, 'wanted', 1) end
+return {'work', now, redis.call('HGET', keys.state(), 'id') or '', number, generation,
+  redis.call('HGETALL', shard), redis.call('GET', keys.snapshot(id)), unlink, elements}

@@ -8,27 +8,27 @@
 --       urls, tombstones, sources, and pairs of digest and loc to the end
 -- Returns {"ok", version, id of the new shard or ""} or {"lost"}.
 local now, worker, id, version = clock(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
-local shard = key('s:' .. id)
+local shard = keys.shard(id)
 local meta = redis.call('HMGET', shard, 'v', 'section', 'urls', 'bytes', 'rest')
 if not meta[1] or tonumber(meta[1]) ~= version or not holds(id, worker, ARGV[18]) then
   return {'lost'}
 end
 if ARGV[7] == '' then return {'ok', version, ''} end
 
-local section, state = meta[2], key('state')
+local section, state = meta[2], keys.state()
 local n = tonumber(redis.call('HGET', state, 'buckets') or 1)
 local size, split_to = level(n)
-redis.call('LTRIM', key('log:' .. id), tonumber(ARGV[5]), -1)
+redis.call('LTRIM', keys.log(id), tonumber(ARGV[5]), -1)
 redis.call('HINCRBY', state, 'logged', 0 - tonumber(ARGV[6]))
-redis.call('SET', key('snap:' .. id), ARGV[7])
+redis.call('SET', keys.snapshot(id), ARGV[7])
 redis.call('HSET', shard, 'v', version + 1, 'urls', ARGV[8], 'dead', ARGV[9], 'bytes', ARGV[10],
   'etag', ARGV[11], 'sources', ARGV[12],
   'rest', format('%d', math.max(tonumber(meta[5] or 0), now) + tonumber(ARGV[19])))
-redis.call('HINCRBY', key('sec:' .. section), 'bytes', tonumber(ARGV[10]) - tonumber(meta[4]))
+redis.call('HINCRBY', keys.section(section), 'bytes', tonumber(ARGV[10]) - tonumber(meta[4]))
 if ARGV[13] == '0' then
-  redis.call('ZREM', key('purge'), id)
+  redis.call('ZREM', keys.purge(), id)
 else
-  redis.call('ZADD', key('purge'), ARGV[13], id)
+  redis.call('ZADD', keys.purge(), ARGV[13], id)
 end
 
 -- What came into the log since it was read: a URL in there keeps its seat.
@@ -39,7 +39,7 @@ local f = tonumber(ARGV[17])
 local first_moved = 20 + 2 * f
 local split = #ARGV >= first_moved
 local rest = {}
-if f > 0 or split then rest = redis.call('LRANGE', key('log:' .. id), 0, -1) end
+if f > 0 or split then rest = redis.call('LRANGE', keys.log(id), 0, -1) end
 local busy = {}
 for _, element in ipairs(rest) do
   for record in string.gmatch(element, '\n([^\n]+)') do busy[loc_of(record)] = true end
@@ -65,13 +65,13 @@ if split then
     moved[ARGV[i + 1]] = true
     count = count + 1
   end
-  redis.call('SET', key('snap:' .. new), ARGV[first_moved])
-  redis.call('HSET', key('s:' .. new), 'v', 1, 'urls', ARGV[first_moved + 1], 'dead', ARGV[first_moved + 2],
+  redis.call('SET', keys.snapshot(new), ARGV[first_moved])
+  redis.call('HSET', keys.shard(new), 'v', 1, 'urls', ARGV[first_moved + 1], 'dead', ARGV[first_moved + 2],
     'sources', ARGV[first_moved + 3], 'seats', count)
   redis.call('HINCRBY', shard, 'seats', -count)
   urls = urls + tonumber(ARGV[first_moved + 1])
   if #rest > 0 then
-    redis.call('DEL', key('log:' .. id))
+    redis.call('DEL', keys.log(id))
     for _, element in ipairs(rest) do
       local stay, go = {}, {}
       local stamp = string.match(element, '^[^\n]*')
@@ -79,16 +79,16 @@ if split then
         local list = moved[loc_of(record)] and go or stay
         list[#list + 1] = record
       end
-      if #stay > 0 then redis.call('RPUSH', key('log:' .. id), stamp .. '\n' .. table.concat(stay, '\n')) end
-      if #go > 0 then redis.call('RPUSH', key('log:' .. new), stamp .. '\n' .. table.concat(go, '\n')) end
+      if #stay > 0 then redis.call('RPUSH', keys.log(id), stamp .. '\n' .. table.concat(stay, '\n')) end
+      if #go > 0 then redis.call('RPUSH', keys.log(new), stamp .. '\n' .. table.concat(go, '\n')) end
     end
   end
-  redis.call('HINCRBY', key('s:' .. new), 'wanted', 1)
+  redis.call('HINCRBY', keys.shard(new), 'wanted', 1)
   keep_file_until(id, new)
-  redis.call('ZADD', key('due'), now, new)
-  redis.call('ZADD', key('pending'), redis.call('ZSCORE', key('pending'), id) or now, new)
+  redis.call('ZADD', keys.due(), now, new)
+  redis.call('ZADD', keys.pending(), redis.call('ZSCORE', keys.pending(), id) or now, new)
   -- New URLs of the section go to the new shard from now on.
-  if redis.call('HGET', key('open'), section) == id then redis.call('HSET', key('open'), section, new) end
+  if redis.call('HGET', keys.open_shards(), section) == id then redis.call('HSET', keys.open_shards(), section, new) end
 end
-redis.call('HINCRBY', key('sec:' .. section), 'urls', urls - tonumber(meta[3]))
+redis.call('HINCRBY', keys.section(section), 'urls', urls - tonumber(meta[3]))
 return {'ok', version + 1, new}

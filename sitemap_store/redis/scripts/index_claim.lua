@@ -6,27 +6,27 @@
 --          "section number lm file")}, or {"idle"}, {"busy"}, {"early"}, {"outdated"} with nothing taken.
 local WAIT_MS = 250
 local now, worker, k = clock(ARGV[1]), ARGV[2], ARGV[4]
-local member, index = 'i' .. k, key('i:' .. k)
-redis.call('HDEL', key('scheduled'), member)
-local due = redis.call('ZSCORE', key('due'), member)
+local member, index = 'i' .. k, keys.index(k)
+redis.call('HDEL', keys.scheduled(), member)
+local due = redis.call('ZSCORE', keys.due(), member)
 if due and tonumber(due) > now then return {'early'} end
 local meta = redis.call('HMGET', index, 'wanted', 'published', 'petag', 'hold')
-if not meta[1] or (meta[1] == meta[2] and redis.call('HEXISTS', key('leases'), member) == 0) then
-  redis.call('ZREM', key('due'), member)
-  redis.call('ZREM', key('pending'), member)
+if not meta[1] or (meta[1] == meta[2] and redis.call('HEXISTS', keys.leases(), member) == 0) then
+  redis.call('ZREM', keys.due(), member)
+  redis.call('ZREM', keys.pending(), member)
   return {'idle'}
 end
 if outdated(ARGV[5]) then return {'outdated'} end
-if redis.call('SCARD', key('missing:' .. k)) > 0 then
+if redis.call('SCARD', keys.missing(k)) > 0 then
   if now < tonumber(meta[4] or 0) then
-    redis.call('ZADD', key('due'), now + WAIT_MS, member)
+    redis.call('ZADD', keys.due(), now + WAIT_MS, member)
     return {'early'}
   end
-  for _, id in ipairs(redis.call('SMEMBERS', key('missing:' .. k))) do redis.call('HDEL', key('idx:' .. k), id) end
-  redis.call('DEL', key('missing:' .. k))
+  for _, id in ipairs(redis.call('SMEMBERS', keys.missing(k))) do redis.call('HDEL', keys.listing(k), id) end
+  redis.call('DEL', keys.missing(k))
 end
 local number = lease(member, worker, now, tonumber(ARGV[3]))
 if not number then return {'busy'} end
 redis.call('HDEL', index, 'since', 'hold') -- what changes from now on is not in this listing
-return {'work', now, redis.call('HGET', key('state'), 'id') or '', number, redis.call('HGET', index, 'wanted'),
-  meta[3] or '', redis.call('HGETALL', key('idx:' .. k))}
+return {'work', now, redis.call('HGET', keys.state(), 'id') or '', number, redis.call('HGET', index, 'wanted'),
+  meta[3] or '', redis.call('HGETALL', keys.listing(k))}

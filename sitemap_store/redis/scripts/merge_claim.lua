@@ -6,15 +6,15 @@
 --          with nothing taken.
 local now, worker = clock(ARGV[1]), ARGV[2]
 if outdated(ARGV[4]) then return {'outdated'} end
-if redis.call('HEXISTS', key('state'), 'restoring') == 1 then return {'busy'} end
+if redis.call('HEXISTS', keys.state(), 'restoring') == 1 then return {'busy'} end
 local section
 local versions = {}
 for i = 5, #ARGV do
   local id = ARGV[i]
-  local meta = redis.call('HMGET', key('s:' .. id), 'section', 'wanted', 'published', 'after', 'v')
+  local meta = redis.call('HMGET', keys.shard(id), 'section', 'wanted', 'published', 'after', 'v')
   section = section or meta[1]
   if not meta[1] or meta[1] ~= section or meta[2] ~= meta[3] or meta[4] or versions[id]
-    or redis.call('HEXISTS', key('leases'), id) == 1 or redis.call('HGET', key('open'), section) == id then
+    or redis.call('HEXISTS', keys.leases(), id) == 1 or redis.call('HGET', keys.open_shards(), section) == id then
     return {'busy'}
   end
   versions[id] = meta[5]
@@ -23,7 +23,7 @@ local answer = {'work', section}
 for i = 5, #ARGV do
   local id = ARGV[i]
   local number = lease(id, worker, now, tonumber(ARGV[3]))
-  for _, part in ipairs({id, versions[id], number, redis.call('GET', key('snap:' .. id)) or ''}) do
+  for _, part in ipairs({id, versions[id], number, redis.call('GET', keys.snapshot(id)) or ''}) do
     answer[#answer + 1] = part
   end
 end

@@ -6,12 +6,12 @@
 -- Two shards are too few: the open one takes no part.
 local now, shard_size, below, pause = clock(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local found
-for _, section in ipairs(redis.call('SMEMBERS', key('sections'))) do
-  local row = redis.call('HMGET', key('sec:' .. section), 'urls', 'shards', 'merge')
+for _, section in ipairs(redis.call('SMEMBERS', keys.sections())) do
+  local row = redis.call('HMGET', keys.section(section), 'urls', 'shards', 'merge')
   local urls, shards, next = tonumber(row[1] or 0), tonumber(row[2] or 0), tonumber(row[3] or 0)
   local fill = urls / (shards * shard_size)
   if shards > 2 and fill < below and (next <= now or next > now + pause) then below, found = fill, section end
 end
 if not found then return {now} end
-redis.call('HSET', key('sec:' .. found), 'merge', format('%d', now + pause))
+redis.call('HSET', keys.section(found), 'merge', format('%d', now + pause))
 return {now, found}

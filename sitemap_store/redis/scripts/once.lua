@@ -7,7 +7,7 @@
 -- Returns {"new" or "again", first}, {"busy", until}, {"done", answer}; or {"kept", bytes of all}.
 local COST = 225 -- bytes that Redis needs for a key beside its value
 local now, digest, life = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local values, ages, size = key('once'), key('once:age'), key('once:bytes')
+local values, ages, size = keys.once(), keys.once_age(), keys.once_bytes()
 
 local function forget(some)
   for _, old in ipairs(some) do

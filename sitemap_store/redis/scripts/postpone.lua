@@ -9,15 +9,15 @@ if not holds(member, ARGV[2], ARGV[3]) then
   if redis.call('EXISTS', hash_of(member)) == 1 then want_soon(member, now) end
   return 'lost'
 end
-redis.call('HDEL', key('leases'), member)
-redis.call('ZADD', key('due'), now + tonumber(ARGV[5]), member)
+redis.call('HDEL', keys.leases(), member)
+redis.call('ZADD', keys.due(), now + tonumber(ARGV[5]), member)
 if ARGV[6] == '' then return 'later' end
 if redis.call('HINCRBY', hash_of(member), 'fails', 1) < tonumber(ARGV[7]) then return 'later' end
-redis.call('HSET', key('aside'), member, ARGV[6])
-redis.call('ZREM', key('due'), member)
+redis.call('HSET', keys.aside(), member, ARGV[6])
+redis.call('ZREM', keys.due(), member)
 local k = redis.call('HGET', hash_of(member), 'index')
-if k and redis.call('SREM', key('missing:' .. k), member) == 1 then
-  redis.call('HDEL', key('idx:' .. k), member)
+if k and redis.call('SREM', keys.missing(k), member) == 1 then
+  redis.call('HDEL', keys.listing(k), member)
   want_soon('i' .. k, now)
 end
 return 'aside'

@@ -8,7 +8,7 @@
 -- Returns {"ok" | "lost", members to wake…}.
 local now, worker, number, id, generation = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local file, etag, put, min_interval = ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[14])
-local shard = key('s:' .. id)
+local shard = keys.shard(id)
 local meta = redis.call('HMGET', shard, 'wanted', 'petag', 'lm', 'file', 'old', 'index', 'section', 'number',
   'dead', 'rest', 'seats', 'urls', 'urgent', 'published')
 if not holds(id, worker, number) then
@@ -16,14 +16,14 @@ if not holds(id, worker, number) then
   if meta[1] then want_soon(id, now) end
   return {'lost'}
 end
-redis.call('HDEL', key('leases'), id)
+redis.call('HDEL', keys.leases(), id)
 if not meta[1] then return {'ok'} end
 
 local k, before, lm = meta[6], meta[4] or '', tonumber(meta[3])
-local since = redis.call('ZSCORE', key('pending'), id) or now
+local since = redis.call('ZSCORE', keys.pending(), id) or now
 local answer = {'ok'}
 local function want_index(n)
-  local index, known = key('i:' .. n), nil
+  local index, known = keys.index(n), nil
   known = tonumber(redis.call('HGET', index, 'since') or since)
   redis.call('HSET', index, 'since', format('%d', math.min(known, since)))
   local at = math.max(now, tonumber(redis.call('HGET', index, 'next') or 0))
@@ -33,9 +33,9 @@ end
 
 -- An index file that waits for files that were missing goes on when the last of them is back.
 local function found_again(n)
-  if redis.call('SREM', key('missing:' .. n), id) == 0 or redis.call('SCARD', key('missing:' .. n)) > 0 then return end
-  local index = redis.call('HMGET', key('i:' .. n), 'wanted', 'published')
-  redis.call('HDEL', key('i:' .. n), 'hold')
+  if redis.call('SREM', keys.missing(n), id) == 0 or redis.call('SCARD', keys.missing(n)) > 0 then return end
+  local index = redis.call('HMGET', keys.index(n), 'wanted', 'published')
+  redis.call('HDEL', keys.index(n), 'hold')
   if index[1] ~= index[2] and make_due('i' .. n, now, now) then answer[#answer + 1] = 'i' .. n end
 end
 
@@ -55,59 +55,59 @@ redis.call('HSET', shard, 'petag', etag, 'lm', format('%d', lm), 'file', file, '
   'published', math.max(generation, tonumber(meta[14])))
 redis.call('HDEL', shard, 'fails')
 if ARGV[16] == '' then
-  redis.call('HDEL', key('uncovered'), id)
+  redis.call('HDEL', keys.uncovered(), id)
 else
-  redis.call('HSET', key('uncovered'), id, ARGV[16])
+  redis.call('HSET', keys.uncovered(), id, ARGV[16])
 end
-redis.call('HDEL', key('aside'), id)
+redis.call('HDEL', keys.aside(), id)
 
 -- An index file that lists more than it may (index_size was lowered) gives this shard to another one. The
 -- other one is woken first; one that still has a name to lose waits for that.
-if #keep == 0 and tonumber(redis.call('HGET', key('index_sizes'), k) or 0) > tonumber(ARGV[15]) then
+if #keep == 0 and tonumber(redis.call('HGET', keys.index_sizes(), k) or 0) > tonumber(ARGV[15]) then
   local from = k
   k = tostring(place(tonumber(ARGV[15])))
-  redis.call('HINCRBY', key('index_sizes'), from, -1)
+  redis.call('HINCRBY', keys.index_sizes(), from, -1)
   redis.call('HSET', shard, 'index', k)
   if file ~= '' then
-    redis.call('HSET', key('idx:' .. k), id, table.concat({meta[7], meta[8], format('%d', lm), file}, ' '))
+    redis.call('HSET', keys.listing(k), id, table.concat({meta[7], meta[8], format('%d', lm), file}, ' '))
     redis.call('HSET', shard, 'listed', want_index(k))
   end
   found_again(from)
-  if redis.call('HDEL', key('idx:' .. from), id) == 1 then want_index(from) end
+  if redis.call('HDEL', keys.listing(from), id) == 1 then want_index(from) end
 end
 
 local wants = file ~= '' and table.concat({meta[7], meta[8], format('%d', lm), file}, ' ') or false
-local listed = redis.call('HGET', key('idx:' .. k), id)
+local listed = redis.call('HGET', keys.listing(k), id)
 found_again(k)
 if wants ~= listed then
-  if wants then redis.call('HSET', key('idx:' .. k), id, wants) else redis.call('HDEL', key('idx:' .. k), id) end
+  if wants then redis.call('HSET', keys.listing(k), id, wants) else redis.call('HDEL', keys.listing(k), id) end
   local wanted = want_index(k)
   redis.call('HSET', shard, 'listed', wanted)
-  if before ~= '' and before ~= file then redis.call('ZADD', key('leaving:' .. k), wanted, id) end
+  if before ~= '' and before ~= file then redis.call('ZADD', keys.leaving(k), wanted, id) end
   record_published(now, meta[7], file, before, meta[12], ARGV[11], ARGV[10], tonumber(since))
 end
 if #keep > 0 then
   redis.call('HSET', shard, 'old', table.concat(keep, ' '))
 else
   redis.call('HDEL', shard, 'old')
-  redis.call('ZREM', key('leaving:' .. k), id)
+  redis.call('ZREM', keys.leaving(k), id)
 end
 
 if tonumber(meta[1]) > generation then
   local at = meta[13] and now or math.max(now, rested(meta[10], min_interval))
-  redis.call('ZADD', key('due'), at, id)
-  redis.call('ZADD', key('pending'), ARGV[12], id)
+  redis.call('ZADD', keys.due(), at, id)
+  redis.call('ZADD', keys.pending(), ARGV[12], id)
   if make_due(id, at, now) then answer[#answer + 1] = id end
   return answer
 end
-redis.call('ZREM', key('due'), id)
-redis.call('ZREM', key('pending'), id)
+redis.call('ZREM', keys.due(), id)
+redis.call('ZREM', keys.pending(), id)
 local retired = meta[12] == '0' and meta[9] == '0' and meta[11] == '0' and #keep == 0 and file == ''
-if retired and redis.call('HGET', key('open'), meta[7]) ~= id then
-  redis.call('DEL', shard, key('snap:' .. id))
-  redis.call('ZREM', key('shards'), id)
-  redis.call('ZREM', key('purge'), id)
-  redis.call('HINCRBY', key('sec:' .. meta[7]), 'shards', -1)
+if retired and redis.call('HGET', keys.open_shards(), meta[7]) ~= id then
+  redis.call('DEL', shard, keys.snapshot(id))
+  redis.call('ZREM', keys.shards(), id)
+  redis.call('ZREM', keys.purge(), id)
+  redis.call('HINCRBY', keys.section(meta[7]), 'shards', -1)
   leave(k)
 end
 return answer

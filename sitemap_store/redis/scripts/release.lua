@@ -5,14 +5,14 @@
 -- Returns the members that were freed; they are due now.
 local now, dead, freed = clock(ARGV[1]), {}, {}
 for i = 2, #ARGV do dead[ARGV[i]] = true end
-redis.call('DEL', key('scheduled'))
-for _, member in ipairs(redis.call('HKEYS', key('leases'))) do
+redis.call('DEL', keys.scheduled())
+for _, member in ipairs(redis.call('HKEYS', keys.leases())) do
   local _, _, worker = holder(member)
   if dead[worker] then
-    redis.call('HDEL', key('leases'), member)
-    redis.call('HINCRBY', key('stats'), 'released', 1)
-    redis.call('ZADD', key('pending'), 'LT', now, member)
-    redis.call('ZADD', key('due'), 'LT', now, member)
+    redis.call('HDEL', keys.leases(), member)
+    redis.call('HINCRBY', keys.stats(), 'released', 1)
+    redis.call('ZADD', keys.pending(), 'LT', now, member)
+    redis.call('ZADD', keys.due(), 'LT', now, member)
     freed[#freed + 1] = member
   end
 end

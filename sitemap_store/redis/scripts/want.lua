@@ -8,13 +8,13 @@ for member in string.gmatch(ARGV[2], '%S+') do
   local hash = hash_of(member)
   if redis.call('EXISTS', hash) == 1 then
     local k = redis.call('HGET', hash, 'index')
-    if why == 'gone' and k and redis.call('HEXISTS', key('idx:' .. k), member) == 1 then
-      redis.call('SADD', key('missing:' .. k), member)
-      redis.call('HSETNX', key('i:' .. k), 'hold', format('%d', now + tonumber(ARGV[4])))
+    if why == 'gone' and k and redis.call('HEXISTS', keys.listing(k), member) == 1 then
+      redis.call('SADD', keys.missing(k), member)
+      redis.call('HSETNX', keys.index(k), 'hold', format('%d', now + tonumber(ARGV[4])))
     elseif why == 'altered' then
       redis.call('HDEL', hash, 'petag')
     end
-    if why ~= 'asked' then redis.call('HINCRBY', key('stats'), 'found_' .. why, 1) end
+    if why ~= 'asked' then redis.call('HINCRBY', keys.stats(), 'found_' .. why, 1) end
     want_soon(member, now)
   end
 end

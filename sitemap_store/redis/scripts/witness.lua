@@ -4,14 +4,14 @@
 local now, k = clock(ARGV[1]), ARGV[2]
 for i = 3, #ARGV, 2 do
   local id, lm = ARGV[i], tonumber(ARGV[i + 1])
-  local meta = redis.call('HMGET', key('s:' .. id), 'lm', 'section', 'number', 'file')
+  local meta = redis.call('HMGET', keys.shard(id), 'lm', 'section', 'number', 'file')
   if meta[1] and tonumber(meta[1]) < lm then
-    redis.call('HSET', key('s:' .. id), 'lm', format('%d', lm))
-    redis.call('HDEL', key('s:' .. id), 'petag')
-    if meta[4] and meta[4] ~= '' and redis.call('HEXISTS', key('idx:' .. k), id) == 1 then
-      redis.call('HSET', key('idx:' .. k), id, table.concat({meta[2], meta[3], format('%d', lm), meta[4]}, ' '))
+    redis.call('HSET', keys.shard(id), 'lm', format('%d', lm))
+    redis.call('HDEL', keys.shard(id), 'petag')
+    if meta[4] and meta[4] ~= '' and redis.call('HEXISTS', keys.listing(k), id) == 1 then
+      redis.call('HSET', keys.listing(k), id, table.concat({meta[2], meta[3], format('%d', lm), meta[4]}, ' '))
     end
-    redis.call('HINCRBY', key('stats'), 'found_newer', 1)
+    redis.call('HINCRBY', keys.stats(), 'found_newer', 1)
     want_soon(id, now)
   end
 end

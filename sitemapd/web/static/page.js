@@ -24,6 +24,20 @@ function duration(ms) {
   return (ms / 86400000).toFixed(0) + " d";
 }
 
+// Shows the moments below `root` in the reader's zone; the server writes them in UTC.
+function localise(root) {
+  const format = new Intl.DateTimeFormat("sv", { dateStyle: "short", timeStyle: "medium" });
+  const zone = new Intl.DateTimeFormat("en", { timeZoneName: "short" });
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    if (!time.textContent.endsWith(" UTC")) continue;
+    const at = new Date(time.dateTime);
+    if (Number.isNaN(at.getTime())) continue;
+    time.title = time.textContent;
+    const name = zone.formatToParts(at).find((part) => part.type === "timeZoneName").value;
+    time.textContent = format.format(at) + " " + name;
+  }
+}
+
 function published(table, entry) {
   const at = new Date(entry.at).toISOString();
   const row = document.createElement("tr");
@@ -41,6 +55,11 @@ function published(table, entry) {
       time.dateTime = at;
       time.textContent = at.slice(0, 10) + " " + at.slice(11, 19) + " UTC";
       cell.append(time);
+    } else if (place === 2 || (place === 1 && !entry.gone)) {
+      const anchor = document.createElement("a");
+      anchor.href = place === 1 ? table.dataset.files + entry.file : table.dataset.section + encodeURIComponent(entry.section);
+      anchor.textContent = text;
+      cell.append(anchor);
     } else {
       cell.textContent = text;
     }
@@ -48,6 +67,7 @@ function published(table, entry) {
   });
   const body = table.tBodies[0];
   body.querySelector(".none")?.remove();
+  localise(row);
   body.prepend(row);
   while (body.rows.length > MOST_ROWS) body.deleteRow(-1);
 }
@@ -119,10 +139,12 @@ async function refresh() {
       const same = now.querySelectorAll("details")[[...old.querySelectorAll("details")].indexOf(details)];
       if (same) same.open = true;
     }
+    localise(now);
     old.replaceWith(document.adoptNode(now));
   }
 }
 
+localise(document);
 const table = document.getElementById("feed");
 if (table) follow(table);
-setInterval(refresh, REFRESH_MS);
+if (document.querySelector("[data-refresh]")) setInterval(refresh, REFRESH_MS);

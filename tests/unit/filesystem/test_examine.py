@@ -10,8 +10,8 @@ import pytest
 
 from producers.filesystem.cache import Cache, Row
 from producers.filesystem.examine import LARGE, Examiner, Look
+from producers.filesystem.problems import Problem
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.troubles import Trouble
 from sitemap_store.model.dates import instant_ms
 from sitemap_store.model.sections import Sections
 from sitemap_store.model.site import Site
@@ -27,14 +27,14 @@ class Desk:
         self, folder: Path, committed: Callable[[bytes, bytes], int] | None = None, **options: Any
     ) -> None:
         self.folder = folder
-        self.troubles: list[Trouble] = []
+        self.problems: list[Problem] = []
         self.now = NOW
         site = Site(name="main", rules=UrlRules(base="https://example.com/"), sections=Sections(()))
         self.examiner = Examiner(
             FilesystemSource(name="pages", directory=folder, **options),
             site,
             settle_ns=0,
-            report=self.troubles.append,
+            report=self.problems.append,
             committed=committed,
         )
 
@@ -90,7 +90,7 @@ def test_times_that_are_too_fresh_prove_nothing(tmp_path: Path) -> None:
         FilesystemSource(name="pages", directory=tmp_path),
         Site(name="main", rules=UrlRules(base="https://example.com/"), sections=Sections(())),
         settle_ns=100_000_000,
-        report=desk.troubles.append,
+        report=desk.problems.append,
     )
     desk.write("a.html", "one")
     state = os.stat(tmp_path / "a.html")
@@ -124,9 +124,9 @@ def test_a_refused_address_is_reported_once(tmp_path: Path) -> None:
     row = desk.look("a.md")
     again = desk.look("a.md", row)
     assert (row.why, row.loc, again.why) == ("refused", "", "refused")
-    assert [trouble.kind for trouble in desk.troubles] == ["refused"]
-    assert desk.troubles[0].refused is not None
-    assert desk.troubles[0].refused.rule == "location"
+    assert [trouble.kind for trouble in desk.problems] == ["refused"]
+    assert desk.problems[0].refused is not None
+    assert desk.problems[0].refused.rule == "location"
 
 
 def test_front_matter_that_cannot_be_read_keeps_the_row(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_an_unreadable_file_keeps_its_row(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "open", refuse)
     assert desk.look("a.md", good) is good
     assert desk.look("a.md").why == "unreadable"
-    assert {trouble.kind for trouble in desk.troubles} == {"unreadable"}
+    assert {trouble.kind for trouble in desk.problems} == {"unreadable"}
 
 
 def test_a_file_that_is_gone_or_no_file_has_no_row(tmp_path: Path) -> None:
@@ -264,12 +264,12 @@ def test_twins_in_two_normal_forms_are_told(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     desk.write("é.html", "one")
     desk.look("é.html")
-    assert desk.troubles == []
+    assert desk.problems == []
     desk.write("e\u0301.html", "two")
     one, other = desk.look("é.html"), desk.look("e\u0301.html")
     assert one.loc != other.loc
-    assert {trouble.kind for trouble in desk.troubles} == {"twin"}
-    assert len({trouble.path for trouble in desk.troubles}) == 1
+    assert {trouble.kind for trouble in desk.problems} == {"twin"}
+    assert len({trouble.path for trouble in desk.problems}) == 1
 
 
 def test_a_large_file_is_digested_whole(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_a_time_far_off_spoils_nothing(tmp_path: Path, year: int) -> None:
     os.utime(tmp_path / "a.html", ns=(seconds * 10**9, seconds * 10**9))
     desk.now = NOW + 86_400_000
     row = desk.look("a.html")
-    assert (row.live, desk.troubles) == (1, [])
+    assert (row.live, desk.problems) == (1, [])
     assert row.lastmod == ("" if year < 1970 else "2026-03-22T12:00:00Z")
     cache = Cache(None)
     cache.put([row])
@@ -365,7 +365,7 @@ def test_an_address_that_cannot_be_is_refused_and_reported(tmp_path: Path, text:
     desk = Desk(tmp_path)
     desk.write("a.md", text)
     assert desk.look("a.md").why == "refused"
-    assert [trouble.kind for trouble in desk.troubles] == ["refused"]
+    assert [trouble.kind for trouble in desk.problems] == ["refused"]
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ def test_a_failure_of_ours_keeps_the_row_and_is_reported(
     monkeypatch.setattr("producers.filesystem.examine.read_page", fails)
     assert desk.look("a.html", row) is row
     assert desk.look("a.html").why == "failed"
-    assert {trouble.kind for trouble in desk.troubles} == {"failed"}
+    assert {trouble.kind for trouble in desk.problems} == {"failed"}
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -439,4 +439,4 @@ def test_a_huge_file_without_an_end_to_its_head_is_listed(tmp_path: Path, head: 
     desk.write("a.html", head)
     os.truncate(tmp_path / "a.html", 3 * 2**30)
     row = desk.look("a.html")
-    assert (row.live, row.size, desk.troubles) == (1, 3 * 2**30, [])
+    assert (row.live, row.size, desk.problems) == (1, 3 * 2**30, [])

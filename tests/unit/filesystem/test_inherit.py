@@ -11,9 +11,9 @@ import pytest
 from producers.filesystem.cache import Row
 from producers.filesystem.examine import Examiner, Look
 from producers.filesystem.generators import GENERATORS
+from producers.filesystem.problems import Problem
 from producers.filesystem.selection import Selection
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.troubles import Trouble
 from producers.filesystem.walk import Tree
 from sitemap_store.model.dates import instant_ms
 from sitemap_store.model.sections import Sections
@@ -29,12 +29,12 @@ class Desk:
 
     def __init__(self, folder: Path, generator: Any, files: Mapping[str, str], **options: Any) -> None:
         self.folder = folder / "content"
-        self.troubles: list[Trouble] = []
+        self.problems: list[Problem] = []
         for path, text in files.items():
             self.write(path, text)
         source = FilesystemSource(name="pages", directory=self.folder, generator=generator, **options)
         selection = Selection(source.include, source.left_out, generator)
-        report = self.troubles.append
+        report = self.problems.append
         self.root = os.fsencode(self.folder)
         self.tree = Tree(source, self.root, selection=selection, report=report, watch=None)
         self.examiner = Examiner(source, SITE, settle_ns=0, report=report)
@@ -206,7 +206,7 @@ def test_eleventys_directory_data_reach_all_below(tmp_path: Path) -> None:
     desk = Desk(tmp_path, "eleventy", files)
     assert desk.listed() == {"a/two.md", "a/three.md", "a/b/four.md", "a/b/three.md", "d/six.md"}
     row = desk.rows()["a/b/four.md"]
-    assert (row.priority, row.changefreq, desk.troubles) == ("0.9", "daily", [])
+    assert (row.priority, row.changefreq, desk.problems) == ("0.9", "daily", [])
 
 
 def test_jekylls_defaults_apply_by_path_and_type(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ defaults:
         tmp_path, "jekyll", dict.fromkeys(names, "text") | {"_config.yml": config, "docs/_config.yml": "x"}
     )
     assert desk.listed() == {"_posts/2026-01-01-a.md", "docs/a.md"}
-    assert desk.troubles == []
+    assert desk.problems == []
 
 
 @pytest.mark.parametrize("generator", ["", "hexo", "astro"])
@@ -275,7 +275,7 @@ def test_while_a_parent_cannot_be_read_its_pages_stay(
     rows = desk.rows(known)
     assert rows["a/one.md"] is known["a/one.md"]
     assert not rows["a/new.md"].loc
-    told = [trouble for trouble in desk.troubles if trouble.kind == "inheritance"]
+    told = [trouble for trouble in desk.problems if trouble.kind == "inheritance"]
     assert [trouble.path.decode() for trouble in told] == [parent]
     assert desk.examiner.unchanged(
         known["a/two.md"], os.stat(desk.folder / "a/two.md"), desk.tree.inheritance.of(b"a", b"two.md")
@@ -304,7 +304,7 @@ def test_a_large_data_file_is_no_parent(tmp_path: Path) -> None:
     desk = Desk(tmp_path, "eleventy", {"a/one.md": "text"})
     (desk.folder / "a/big.json").write_text(json.dumps(["x" * 100] * 50_000))
     assert desk.listed() == {"a/one.md"}
-    assert desk.troubles == []
+    assert desk.problems == []
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "link to nowhere", "pipe"])
@@ -321,7 +321,7 @@ def test_what_only_has_the_name_of_a_parent_is_none(tmp_path: Path, kind: str) -
         else:
             place.symlink_to(tmp_path / ("real.md" if kind == "link" else "nothing"))
     assert desk.listed() == {"a/b.md"}
-    assert desk.troubles == []
+    assert desk.problems == []
     if kind == "link":
         assert Desk(tmp_path, "hugo", {}, follow_symlinks=True).listed() == set()
 

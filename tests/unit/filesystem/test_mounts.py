@@ -1,10 +1,11 @@
 """File systems that tell of no changes."""
 
+from pathlib import Path
 from typing import Final
 
 import pytest
 
-from producers.filesystem.mounts import find_silent_mount, silent_mount
+from producers.filesystem.root import Root, silent_mount
 
 TABLE: Final = rb"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 23 22 0:5 / /proc rw - proc proc rw
@@ -46,5 +47,5 @@ def test_a_silent_file_system_is_found(directory: bytes, kind: str | None) -> No
 
 def test_this_machines_table_can_be_read() -> None:
     """A folder of the tests' own lies on a file system that tells changes, or says what it is."""
-    found = find_silent_mount(b"/proc/self")
-    assert found is None or isinstance(found[1], str)
+    why = Root(Path("/proc/self"), "pages").why_polling("auto")
+    assert why == "" or why.endswith("which tells no changes")

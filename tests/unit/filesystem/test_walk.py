@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from producers.filesystem.problems import Problem
 from producers.filesystem.selection import Selection
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.troubles import Trouble
 from producers.filesystem.walk import Listed, Tree, WatchLimit
 
 
@@ -19,10 +19,10 @@ class Walk:
     def __init__(self, folder: Path, watch: Callable[[bytes], None] | None = None, **options: Any) -> None:
         source = FilesystemSource(name="pages", directory=folder, **options)
         selection = Selection(source.include, source.left_out)
-        self.troubles: list[Trouble] = []
+        self.problems: list[Problem] = []
         self.unread: list[bytes] = []
         tree = Tree(
-            source, os.fsencode(folder), selection=selection, report=self.troubles.append, watch=watch
+            source, os.fsencode(folder), selection=selection, report=self.problems.append, watch=watch
         )
         self.listed: list[Listed] = list(tree.walk(b"", self.unread))
 
@@ -90,7 +90,7 @@ def test_an_ignore_file_that_cannot_be_read_closes_its_folder(
     assert [listed.folder for listed in walk.listed] == [b"", b"b"]
     assert [name for name, _ in walk.listed[1].files] == [b"page.html"]
     assert walk.unread == [b"a"]
-    assert ".sitemapignore" in walk.troubles[0].detail
+    assert ".sitemapignore" in walk.problems[0].detail
 
 
 @pytest.mark.parametrize("kind", ["folder", "link to nowhere", "link to itself", "pipe"])
@@ -113,6 +113,6 @@ def test_bad_lines_are_reported_with_their_file(tmp_path: Path) -> None:
     """Whoever reads the log finds the line."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / ".sitemapignore").write_text("old/\n!\n")
-    assert [(each.path, each.detail.split(" is no")[0]) for each in Walk(tmp_path).troubles] == [
+    assert [(each.path, each.detail.split(" is no")[0]) for each in Walk(tmp_path).problems] == [
         (b"a/.sitemapignore", "line 2, '!',")
     ]

@@ -14,54 +14,56 @@ MOST: Final = 200_000
 """Paths kept; when more wait, looking at the whole tree is the cheaper way."""
 
 
-class Dirty:
-    """Debounce per path: ripe after `quiet` seconds without a mark, or `longest` after the first.
+class PendingPaths:
+    """Debounce per path: ripe `quiet` seconds after it was last added, or `longest` after the first time.
 
-    Times are of a monotonic clock, in seconds.
+    Times are of a monotonic clock, in seconds. `notify` is called when the first path waits.
     """
 
-    def __init__(self, quiet: float, longest: float, *, clock: Callable[[], float], most: int = MOST) -> None:
+    def __init__(
+        self, quiet: float, longest: float, *, clock: Callable[[], float], notify: Callable[[], object]
+    ) -> None:
         self._quiet = quiet
         self._longest = longest
         self._clock = clock
-        self._most = most
+        self._notify = notify
         # Both in the order of their times: the next to ripen is at the front of one of them.
         self._first: dict[bytes, float] = {}
         self._last: dict[bytes, float] = {}
-        self._changed = threading.Condition()
-        self._roused = False
-        self._overflowed = False
+        self._lock = threading.Lock()
+        self.overflowed = False
+        """Paths were dropped because too many waited."""
 
     def __len__(self) -> int:
         return len(self._first)
 
-    def mark(self, path: bytes) -> None:
+    def add(self, path: bytes) -> None:
         """Something happened to a path (relative to the directory)."""
         now = self._clock()
-        with self._changed:
+        with self._lock:
             if path in self._first:
                 del self._last[path]
-            elif len(self._first) >= self._most:
-                self._overflowed = True
+            elif len(self._first) >= MOST:
+                self.overflowed = True
                 return
             else:
                 self._first[path] = now
             self._last[path] = now
-            if len(self._first) == 1:
-                self._changed.notify()
+        if len(self._first) == 1:
+            self._notify()
 
     def put_back(self, paths: Iterable[bytes]) -> None:
         """Paths that were taken and could not be dealt with are ripe again at once."""
-        with self._changed:
+        with self._lock:
             again = dict.fromkeys(paths, 0.0)
             self._first = again | self._first
             self._last = again | {k: v for k, v in self._last.items() if k not in again}
 
     def take(self, most: int) -> list[bytes]:
-        """Up to `most` ripe paths, which are then not dirty any more."""
+        """Up to `most` ripe paths, which then wait no longer."""
         now = self._clock()
         taken: list[bytes] = []
-        with self._changed:
+        with self._lock:
             for times, wait in ((self._last, self._quiet), (self._first, self._longest)):
                 while times and len(taken) < most:
                     path = next(iter(times))
@@ -74,39 +76,18 @@ class Dirty:
 
     def clear(self) -> None:
         """Forget all paths: the whole tree is about to be looked at."""
-        with self._changed:
+        with self._lock:
             self._first.clear()
             self._last.clear()
-            self._overflowed = False
+            self.overflowed = False
 
-    @property
-    def overflowed(self) -> bool:
-        """Whether marks were lost because too many paths were dirty."""
-        return self._overflowed
-
-    def rouse(self) -> None:
-        """End the wait that goes on now, or the next one."""
-        with self._changed:
-            self._roused = True
-            self._changed.notify()
-
-    def wait(self, longest: float) -> None:
-        """Wait until a path is ripe, or `rouse` is called, for `longest` seconds at most."""
-        end = self._clock() + longest
-        with self._changed:
-            while not self._roused:
-                now = self._clock()
-                ripe = self._ripe_at()
-                until = end if ripe is None else min(end, ripe)
-                if until <= now:
-                    break
-                self._changed.wait(until - now)
-            self._roused = False
-
-    def _ripe_at(self) -> float | None:
-        if not self._first:
-            return None
-        return min(
-            next(iter(self._last.values())) + self._quiet,
-            next(iter(self._first.values())) + self._longest,
-        )
+    def next_ripe(self) -> float:
+        """Seconds until a path is ripe; infinite when none waits."""
+        with self._lock:
+            if not self._first:
+                return float("inf")
+            ripe = min(
+                next(iter(self._last.values())) + self._quiet,
+                next(iter(self._first.values())) + self._longest,
+            )
+        return max(ripe - self._clock(), 0.0)

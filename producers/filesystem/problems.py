@@ -1,4 +1,4 @@
-"""What is wrong with single files: said once each, and refusals kept for `sitemapd rejected`."""
+"""What is wrong with single files: logged once each, and refusals kept for `sitemapd rejected`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sitemap_store.errors import Refused
 log = logging.getLogger(__name__)
 
 MOST: Final = 10_000
-"""Troubles that are remembered as said; after that some may be said twice."""
+"""Problems that are remembered as reported; after that some may be reported twice."""
 _LOGGED: Final = 20
 """Files that one flush names; the rest it counts."""
 
 
-class Trouble(NamedTuple):
+class Problem(NamedTuple):
     """Something about one file that people should know, once."""
 
     path: bytes
@@ -26,42 +26,42 @@ class Trouble(NamedTuple):
     refused: Refused | None = None
 
 
-class Troubles:
-    """Gathers troubles while files are looked at; `flush` says them."""
+class ProblemLog:
+    """Gathers problems while files are looked at; `flush` logs them."""
 
-    def __init__(self, source: FilesystemSource, publisher: EventSink) -> None:
+    def __init__(self, source: FilesystemSource, sink: EventSink) -> None:
         self._source = source
-        self._publisher = publisher
-        self._said: set[tuple[bytes, str, str]] = set()
-        self._new: list[Trouble] = []
+        self._sink = sink
+        self._reported: set[tuple[bytes, str, str]] = set()
+        self._new: list[Problem] = []
         self.last = ""
 
-    def report(self, trouble: Trouble) -> None:
-        """Take one in, unless it was said before."""
-        key = (trouble.path, trouble.kind, trouble.detail)
-        if key in self._said:
+    def report(self, problem: Problem) -> None:
+        """Take one in, unless it was reported before."""
+        key = (problem.path, problem.kind, problem.detail)
+        if key in self._reported:
             return
-        if len(self._said) >= MOST:
-            self._said.clear()
-        self._said.add(key)
-        self._new.append(trouble)
+        if len(self._reported) >= MOST:
+            self._reported.clear()
+        self._reported.add(key)
+        self._new.append(problem)
 
     def flush(self) -> None:
-        """Say what came in since the last time. Raises Unavailable, and says it then later."""
+        """Log what came in since the last time. Raises Unavailable, and logs it then later."""
         if not self._new:
             return
         refused = [(each.refused, self._source.name) for each in self._new if each.refused]
         if refused:
-            self._publisher.store.reject(refused)
+            self._sink.store.reject(refused)
         new, self._new = self._new, []
-        for trouble in new[:_LOGGED]:
-            self.last = f"{shown(trouble.path)}: {trouble.detail}"
-            log.warning("%s", self.last, extra=self._extra(trouble.kind))
+        for problem in new[:_LOGGED]:
+            self.last = f"{shown(problem.path)}: {problem.detail}"
+            log.warning("%s", self.last, extra=self._extra(problem.kind))
         if len(new) > _LOGGED:
             log.warning("%d more files like these.", len(new) - _LOGGED, extra=self._extra("more"))
 
     def _extra(self, kind: str) -> dict[str, str]:
-        site = self._publisher.store.site.name
+        site = self._sink.store.site.name
         action = f"file_{kind.replace(' ', '_')}"
         return {"action": action, "site": site, "source": self._source.name}
 

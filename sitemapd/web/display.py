@@ -1,14 +1,70 @@
-"""The page's two pictures as numbers for inline SVG: the last hour's bars, and the map of shards."""
+"""Numbers, times and sizes as people read them, and the page's pictures as numbers for inline SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
-from sitemap_store.redis.observed import Minute, ShardRow
+from sitemap_store.redis.observed import ShardRow, Slot
+
+NONE = "\N{EN DASH}"
+"""Stands where there is no number."""
+
+
+def number(value: float | None) -> str:
+    """12345 → 12,345; a dash where there is none."""
+    return NONE if value is None else f"{value:,}"
+
+
+def duration(ms: float | None) -> str:
+    """Milliseconds → 1.2 s, 3 min, 4 h, 5 d; a dash where there is none."""
+    if ms is None:
+        return NONE
+    if ms < 1000:
+        return f"{ms:.0f} ms"
+    if ms < 60_000:
+        return f"{ms / 1000:.1f} s"
+    for unit, size, limit in (("min", 60_000, 7_200_000), ("h", 3_600_000, 172_800_000)):
+        if ms < limit:
+            return f"{ms / size:.0f} {unit}"
+    return f"{ms / 86_400_000:.0f} d"
+
+
+def ago(moment: int, now: int) -> str:
+    """Epoch milliseconds → 3 min ago; never for 0."""
+    return f"{duration(max(0, now - moment))} ago" if moment else "never"
+
+
+def size(count: float | None) -> str:
+    """Bytes → 12 kB; a dash where there is none."""
+    if count is None:
+        return NONE
+    value = float(count)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"
+
+
+def iso(ms: int) -> str:
+    """Epoch milliseconds → 2026-03-21T11:22:33Z, for `datetime` attributes."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def clock(ms: int) -> str:
+    """Epoch milliseconds → 2026-03-21 11:22:33 UTC."""
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def millis(text: str) -> int:
+    """What `iso` and the state's reports write → epoch milliseconds."""
+    return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+
 
 HEIGHT = 60
-"""Of a plot, in units; a minute is 10 wide."""
+"""Of a plot, in units; a step is 10 wide."""
 COLUMNS = 48
 CELLS = 1200
 """The most cells that a map has; with more shards a cell is several of them."""
@@ -23,7 +79,7 @@ AGES = (
 
 
 class Bar(NamedTuple):
-    """One minute of a plot."""
+    """One step of a plot."""
 
     x: int
     y: float
@@ -32,7 +88,7 @@ class Bar(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """One series of the last hour."""
+    """One series of a span."""
 
     name: str
     total: int
@@ -73,13 +129,13 @@ class ShardMap(NamedTuple):
     due: int
 
 
-def plot(name: str, minutes: Sequence[Minute], counts: Iterable[int]) -> Plot:
-    """Bars for an hour's counts, the tallest as high as the plot."""
+def plot(name: str, slots: Sequence[Slot], counts: Iterable[int]) -> Plot:
+    """Bars for a span's numbers, the tallest as high as the plot."""
     numbers = list(counts)
     top = max([*numbers, 1])
     bars = tuple(
         Bar(10 * place, round(HEIGHT * (1 - count / top), 1), round(HEIGHT * count / top, 1), count)
-        for place, (_, count) in enumerate(zip(minutes, numbers, strict=True))
+        for place, (_, count) in enumerate(zip(slots, numbers, strict=True))
     )
     return Plot(name, sum(numbers), max([*numbers, 0]), bars)
 
