@@ -1,4 +1,4 @@
-"""The pages of docs/ as a site: it builds without a warning, and its pages ask no other host for anything."""
+"""The pages of docs/ as a site: no warning, a search that finds, and no request to another host."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import json
 import re
 import subprocess
 import sys
+import threading
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from playwright.sync_api import Page as BrowserPage
+from playwright.sync_api import expect
 
 from tests.markdown import ROOT
 
@@ -53,6 +59,26 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+class Files(SimpleHTTPRequestHandler):
+    """Serves the built site and logs nothing."""
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """Serve the built site: a page that is opened as a file cannot search."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(site))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
     """Each link within the site names a file of it, and an id on that page."""
     pages = {path: Page(path.read_text("utf-8")) for path in site.rglob("*.html") if path.name != "404.html"}
@@ -84,6 +110,17 @@ def test_the_search_knows_every_page(site: Path) -> None:
     found = {entry["location"].partition("#")[0] or "index.html" for entry in index["docs"]}
     pages = {str(path.relative_to(site)) for path in site.rglob("*.html")} - {"404.html"}
     assert found == pages
+
+
+def test_the_search_finds_a_word(page: BrowserPage, address: str) -> None:
+    """A reader who types a word gets the page that explains the word, and no other host is asked."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address)
+    page.get_by_placeholder("Search").fill("tombstone")
+    result = page.locator(".md-search-result__link[href*='glossary']").first
+    expect(result).to_be_visible()
+    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.name)
