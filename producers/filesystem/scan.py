@@ -20,7 +20,7 @@ from producers.filesystem.paths import is_below, joined, split, upwards
 from producers.filesystem.root import Root
 from producers.filesystem.selection import Selection
 from producers.filesystem.sender import Sender
-from producers.filesystem.walk import Listed, Tree
+from producers.filesystem.walk import FolderListing, Tree
 from producers.runner import SourceChanged
 
 CHUNK: Final = 1000
@@ -127,15 +127,15 @@ class Scanner:
             elif self._tree.concerns_others(folder, name):
                 sent += self._subtree(folder)
                 covered.add(folder)
-            elif self._look_at(folder, name, batch):
+            elif self._scan_path(folder, name, batch):
                 sent += self._subtree(path)
                 covered.add(path)
             if len(batch) >= CHUNK:
                 sent += self._send(batch)
         return sent + self._send(batch)
 
-    def _look_at(self, folder: bytes, name: bytes, batch: _Batch) -> bool:
-        """Take in what there is under one name; True when that is a folder."""
+    def _scan_path(self, folder: bytes, name: bytes, batch: _Batch) -> bool:
+        """Compare the file of one name with the cache; True when the name is a folder."""
         try:
             found = self._tree.find(folder, name)
         except OSError:
@@ -191,7 +191,7 @@ class Scanner:
 
     def _compared(
         self, start: bytes, batch: _Batch, visited: set[bytes]
-    ) -> Iterator[tuple[Listed, list[Row]]]:
+    ) -> Iterator[tuple[FolderListing, list[Row]]]:
         """Take in a folder and all below, folder by folder; gives the rows of files that are gone too.
 
         `visited` are the folders that are there; the walk adds those that it comes to.
@@ -204,9 +204,9 @@ class Scanner:
             yield listed, self._compare(listed, batch)
         for folder in self._cache.folders(start):
             if folder not in visited and not is_below(folder, unread):
-                yield Listed(folder, [], []), list(self._cache.folder(folder).values())
+                yield FolderListing(folder, [], []), list(self._cache.folder(folder).values())
 
-    def _compare(self, listed: Listed, batch: _Batch) -> list[Row]:
+    def _compare(self, listed: FolderListing, batch: _Batch) -> list[Row]:
         """Take in what is new or changed in a folder; returns the rows of files that are gone."""
         folder = listed.folder
         known = self._cache.folder(folder)
