@@ -1,9 +1,9 @@
 """`python -m benchmarks.bench_crowd [--clients N] [--seconds N]`: a crowd at `sitemapd serve`, on loopback.
 
-Two thousand clients for a minute, with slow, broken and hostile ones among them (benchmarks/crowd.py). Exits with
-1 if an event that was answered with 202 is not published, if anything else is, if an answer was wrong, if
-`/livez` failed, if the server's memory grew, or if a log has a traceback. Clients, server, Redis and workers
-share the machine, so latencies are those of the clients' processes too.
+Two thousand clients for a minute, with slow, broken and hostile ones among them (benchmarks/crowd.py). Exits
+with 1 if an event that was answered with 202 is not published, if anything else is, if an answer was wrong,
+if `/livez` failed, if the server's memory grew, or if a log has a traceback. Clients, server, Redis and
+workers share the machine, so latencies are those of the clients' processes too.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ PEAK_MB: Final = 250.0
 GROWTH_MB: Final = 15.0
 """How much larger the memory may become in the last third of a run than it was in the second."""
 _URL: Final = re.compile(r"<loc>([^<]+)</loc><lastmod>([^<]+)</lastmod>")
+
+_TRACEBACK: Final = re.compile(r"^Traceback .*\n(?: .*\n)*.*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +123,13 @@ def run(clients: int, seconds: float) -> Report:
             settled(service)
         report = judge(notes, watch, service.output, seconds)
         for log in ("serve.log", "worker.log"):
-            if "Traceback" in (text := (service.folder / log).read_text()):
-                report.faults.append(f"{log}: {text[text.index('Traceback') :][:6000]}")
+            report.faults.extend(f"{log}: {found}" for found in tracebacks((service.folder / log).read_text()))
     return report
+
+
+def tracebacks(log: str) -> list[str]:
+    """The tracebacks of a log."""
+    return [found[0] for found in _TRACEBACK.finditer(log)]
 
 
 def _look(server: Server, watch: Watch) -> None:
