@@ -18,7 +18,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, Final, cast
 
 import h11
@@ -33,6 +34,7 @@ HEADER_S: Final = 10.0
 STALLED_S: Final = 30.0
 SLOW_S: Final = 1.0
 """A request of which nothing came or went for that long is a slow one."""
+_VICTIMS: Final = 256
 PIPELINED: Final = 16
 """Requests that wait behind the one in hand."""
 _TOO_LONG: Final = (
@@ -146,41 +148,46 @@ class Connections:
         self._per_peer = per_peer
         self._shared = shared
         self._open: dict[Patient, str] = {}
-        self._of_peer: dict[str, int] = {}
+        self._of_peer: dict[str, dict[Patient, None]] = {}
+        self._victims: list[tuple[tuple[int, float], Patient]] = []
+        """Of all, as the last look found them, that of least use last: with thousands, a look takes 5 ms."""
 
     def admit(self, connection: Patient, peer: str) -> bool:
         """Count a connection in, if need be in the place of another; False when there is no room."""
-        if not self._shared(peer) and self._of_peer.get(peer, 0) >= self._per_peer and not self._evict(peer):
+        own = self._of_peer.get(peer, {})
+        if not self._shared(peer) and len(own) >= self._per_peer and not self._evict(_by_use(own)):
             return False
-        if len(self._open) >= self._most and not self._evict(None):
-            return False
+        if len(self._open) >= self._most and not self._evict(self._victims):
+            self._victims = _by_use(self._open)
+            if not self._evict(self._victims):
+                return False
         self._open[connection] = peer
-        self._of_peer[peer] = self._of_peer.get(peer, 0) + 1
+        self._of_peer.setdefault(peer, {})[connection] = None
         return True
 
     def forget(self, connection: Patient) -> None:
         """Count a connection out."""
         peer = self._open.pop(connection, None)
         if peer is not None:
-            self._of_peer[peer] -= 1
+            del self._of_peer[peer][connection]
             if not self._of_peer[peer]:
                 del self._of_peer[peer]
 
-    def _evict(self, peer: str | None) -> bool:
-        """Close the connection of least use, of one address or (None) of all."""
-        best: tuple[int, float] | None = None
-        victim: Patient | None = None
-        for connection, of in self._open.items():
-            if peer is not None and of != peer:
-                continue
-            use = connection.use()
-            if use is not None and (best is None or use < best):
-                best, victim = use, connection
-        if victim is None:
-            return False
-        self.forget(victim)
-        victim.cut()
-        return True
+    def _evict(self, victims: list[tuple[tuple[int, float], Patient]]) -> bool:
+        """Close the last of these that is still of as little use; whether there was one."""
+        while victims:
+            use, victim = victims.pop()
+            if victim in self._open and victim.use() == use:
+                self.forget(victim)
+                victim.cut()
+                return True
+        return False
+
+
+def _by_use(connections: Iterable[Patient]) -> list[tuple[tuple[int, float], Patient]]:
+    """Some connections that may be closed, that of least use last; of equals, the one that came first."""
+    found = [(use, connection) for connection in connections if (use := connection.use()) is not None]
+    return sorted(found, key=itemgetter(0))[_VICTIMS - 1 :: -1]
 
 
 class Patient(asyncio.Protocol):

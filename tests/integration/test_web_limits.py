@@ -17,6 +17,7 @@ from producers.http.signatures import Signature
 from producers.http.webhooks import Webhook
 from sitemapd.web import feed, listen
 from sitemapd.web.application import application
+from sitemapd.web.protocol import Connections, Patient
 from sitemapd.web.server import Server
 from tests.acceptance.until import until
 from tests.integration.http_world import SECRET, HttpWorld, add, token
@@ -172,6 +173,29 @@ def test_idle_and_slow_connections_make_room(site: World, parser: str, kind: str
         until(lambda: served(web), within=20, what="a place is made for those that ask")
         for _ in range(40):
             assert web.ask("/sitemap.xml").status == 200
+
+
+def test_making_room_does_not_look_at_all_connections_each_time() -> None:
+    """With 1000 connections open, 200 more take the places of the 200 oldest in a few looks at all."""
+
+    class Idle(Patient):
+        looks = 0
+
+        def __init__(self, since: int) -> None:
+            self.since = since
+
+        def use(self) -> tuple[int, float]:
+            Idle.looks += 1
+            return 0, float(self.since)
+
+        def cut(self) -> None:
+            gone.append(self.since)
+
+    gone: list[int] = []
+    connections = Connections(1000, 256, lambda peer: True)
+    assert all(connections.admit(Idle(number), "127.0.0.1") for number in range(1200))
+    assert gone == list(range(200))
+    assert Idle.looks < 3000
 
 
 def served(web: Web) -> bool:
