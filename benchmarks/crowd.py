@@ -177,9 +177,9 @@ class Client:
         return reply
 
     async def never(self, name: str, allowed: Collection[int], *pieces: bytes) -> Reply | None:
-        """Send what must be refused, with one of these statuses or by the end of the connection."""
+        """Send what must be refused, with one of these statuses, 503, or by the end of the connection."""
         reply = await self.once(name, *pieces)
-        if reply is not None and reply.status not in allowed:
+        if reply is not None and reply.status not in (*allowed, 503):
             self.fault(name, reply)
         return reply
 
@@ -424,7 +424,7 @@ async def tear(client: Client) -> None:
         lastmod = client.fresh("torn")[1]
         packed = gzip.compress(lines(add(loc, lastmod) for loc in locs))
         torn = packed[: -client.dice.randint(1, len(packed) // 2)]
-        reply = await client.never("torn upload", (400, 429, 503), post(EVENTS, torn, BEARER, NDJSON, GZIP))
+        reply = await client.never("torn upload", (400, 429), post(EVENTS, torn, BEARER, NDJSON, GZIP))
         if reply is None:
             for loc in locs:  # it may have been cut off at any place
                 client.notes.expected.pop(loc, None)
