@@ -5,20 +5,23 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import sys
 import time
 from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import figures
+from benchmarks import bench_crowd, figures
 from benchmarks.bulk import bulk, scattered
 from benchmarks.latency import one_event, steady
 from benchmarks.service import running
 
-NAMES = ("latency", "steady", "bulk", "scattered")
+NAMES = ("crowd", "latency", "steady", "bulk", "scattered")
 STEADY = 300_000
 """URLs of the site that changes steadily: 300 shards."""
+CROWD, CROWD_S = 2000, 60.0
+"""Clients of the crowd, and for how many seconds they press the server."""
 
 
 def show(title: str, rows: dict[str, dict[str, float]]) -> None:
@@ -51,9 +54,16 @@ def main() -> None:
     )
     chosen = parser.parse_args()
     names = chosen.names or NAMES
-    if chosen.write and not {"latency", "scattered"} <= set(names):
-        parser.error("--write needs the benchmarks latency and scattered")
+    if chosen.write and not {"crowd", "latency", "scattered"} <= set(names):
+        parser.error("--write needs the benchmarks crowd, latency and scattered")
     Console().print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    crowd: dict[str, float] = {}
+    if "crowd" in names:
+        report = bench_crowd.run(CROWD, CROWD_S)
+        bench_crowd.show_report(report, f"{CROWD:,} clients for {CROWD_S:g} s")
+        if report.faults:
+            sys.exit(1)
+        crowd = report.figures
     if "steady" in names:
         with running() as service:
             bulk(service, STEADY)
@@ -75,7 +85,9 @@ def main() -> None:
             show("events spread at random", {f"over {chosen.urls:,} URLs": spread})
             if chosen.write:
                 command = f"python -m benchmarks --urls {chosen.urls}"
-                figures.write(figures.measured(command, datetime.now(UTC).date(), rows, loaded, spread))
+                figures.write(
+                    figures.measured(command, datetime.now(UTC).date(), rows, loaded, spread, crowd)
+                )
     elif {"bulk", "scattered"} & set(names):
         with running() as service:
             show("bulk push -", {f"{chosen.urls:,} URLs": bulk(service, chosen.urls)})

@@ -77,7 +77,7 @@ def press(server: Server, clients: int, seconds: float) -> tuple[crowd.Notes, Wa
     return notes, watch
 
 
-def judge(notes: crowd.Notes, watch: Watch, output: Path, seconds: float) -> Report:
+def judge(notes: crowd.Notes, watch: Watch, output: Path, clients: int, seconds: float) -> Report:
     """Compare what is published, once all is, with what the clients were told."""
     published = listed(output)
     lost = [loc for loc, lastmod in notes.expected.items() if lastmod and published.get(loc) != lastmod]
@@ -89,6 +89,8 @@ def judge(notes: crowd.Notes, watch: Watch, output: Path, seconds: float) -> Rep
     if growth > GROWTH_MB or max(watch.megabytes) > PEAK_MB:
         faults.append(f"memory: {growth:.0f} MB of growth, {max(watch.megabytes):.0f} MB at most")
     figures: dict[str, float] = {
+        "clients": clients,
+        "seconds": seconds,
         "answered 202/s": len(notes.took) / seconds,
         "p50 ms": quantile(notes.took, 0.5) * 1000,
         "p99 ms": quantile(notes.took, 0.99) * 1000,
@@ -98,8 +100,7 @@ def judge(notes: crowd.Notes, watch: Watch, output: Path, seconds: float) -> Rep
         "2nd third": watch.third(1),
         "3rd third": watch.third(2),
         "URLs": len(published),
-        "lost": len(lost),
-        "extra": len(extra),
+        "lost": len(lost) + len(extra),
     }
     return Report(figures=figures, answers=notes.answers, faults=faults)
 
@@ -121,7 +122,7 @@ def run(clients: int, seconds: float) -> Report:
         with serving(service) as server:
             notes, watch = press(server, clients, seconds)
             settled(service)
-        report = judge(notes, watch, service.output, seconds)
+        report = judge(notes, watch, service.output, clients, seconds)
         for log in ("serve.log", "worker.log"):
             report.faults.extend(
                 f"{log}: {found}" for found in tracebacks((service.folder / log).read_text())

@@ -31,6 +31,7 @@ def measured(
     latency: dict[int, dict[str, float]],
     load: dict[str, float],
     scattered: dict[str, float],
+    crowd: dict[str, float],
 ) -> dict[str, Any]:
     """Return what the benchmarks' rows mean for the pages; `latency` has a row for each size of site."""
     return {
@@ -62,12 +63,24 @@ def measured(
             "files": int(scattered["files rewritten"]),
             "shards": int(load["URLs"]) // 1000,
         },
+        "crowd": {
+            "clients": int(crowd["clients"]),
+            "seconds": round(crowd["seconds"]),
+            "answers_per_second": round(crowd["answered 202/s"]),
+            "p50_ms": round(crowd["p50 ms"]),
+            "p99_ms": round(crowd["p99 ms"]),
+            "livez_max_ms": round(crowd["livez max ms"]),
+            "lost": int(crowd["lost"]),
+            "mb": [round(crowd[name]) for name in ("MB at start", "1st third", "2nd third", "3rd third")],
+        },
     }
 
 
 def blocks(figures: dict[str, Any]) -> dict[str, str]:
     """Return the Markdown of each block, by its name."""
     change, load, scattered = figures["change"], figures["load"], figures["scattered"]
+    crowd = figures["crowd"]
+    before, *thirds = crowd["mb"]
     command, day = figures["command"], figures["measured"]
     sizes = " / ".join(f"{row['urls']:,}" for row in change)
     p50 = " / ".join(f"{row['p50_ms']:g}" for row in change)
@@ -110,6 +123,19 @@ def blocks(figures: dict[str, Any]) -> dict[str, str]:
             ("CPU for each URL: `push`, Redis, workers", f"{cpu} µs"),
             ("Redis memory for each URL", memory),
             ("largest worker", worker),
+        ),
+        "crowd": _table(
+            (f"{crowd['clients']:,} clients for {crowd['seconds']} s", ""),
+            ("events lost, or published though refused", f"{crowd['lost']}"),
+            (
+                "answers 202",
+                f"{crowd['answers_per_second']}/s, p50 {crowd['p50_ms']:,} ms, p99 {crowd['p99_ms']:,} ms",
+            ),
+            ("longest answer of `/livez`", f"{crowd['livez_max_ms']:,} ms"),
+            (
+                "memory of `serve` before, and at most in each third",
+                f"{before}; {', '.join(map(str, thirds))} MB",
+            ),
         ),
         "scattered": f"{scattered['events']:,} updates spread at random over these URLs: {events}, {files}.",
     }

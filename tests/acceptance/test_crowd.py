@@ -22,7 +22,7 @@ def test_nothing_is_lost_in_a_crowd(place: Place, redis_url: str) -> None:
     server = Server((at.hostname or "", at.port or 0), service.pid)
     notes, watch = bench_crowd.press(server, 200, 5.0)
     place.wait()
-    report = bench_crowd.judge(notes, watch, place.output, 5.0)
+    report = bench_crowd.judge(notes, watch, place.output, 200, 5.0)
     assert not report.faults
     assert report.figures["URLs"] > 0
     asked = {name for name, _ in report.answers}
