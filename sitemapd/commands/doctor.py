@@ -52,8 +52,10 @@ def _findings(parts: Parts, web_user: str | None, *, robots: bool) -> Iterator[F
     yield attempt("versions", machine.versions)
     sources = [source for each in parts.sources.values() for source in each]
     if sources:
+        from sitemapd.doctor.directories import inotify
+
         yield attempt("watch", lambda: f"{len(sources)} directories are set")
-        yield attempt("inotify", lambda: machine.inotify(sources))
+        yield attempt("inotify", lambda: inotify(sources))
     yield from check_databases(parts)
     yield attempt("tokens", lambda: access.tokens(parts))
     yield attempt("proxy", lambda: access.proxy(parts))

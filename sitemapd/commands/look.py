@@ -139,12 +139,17 @@ def rejected(context: Context, limit: int, as_json: bool) -> None:
 
 
 @click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
-def robots(context: Context) -> None:
+def robots(context: Context, as_json: bool) -> None:
     """Print the `Sitemap:` lines for robots.txt: one for each index file."""
-    name = context.site_name
-    numbers = context.parts.store(name).index_files()
     from sitemap_store.model.site import index_file
 
-    for number in numbers or [1]:
-        click.echo(f"Sitemap: {context.parts.sites[name].address(index_file(number))}")
+    name = context.site_name
+    numbers = context.parts.store(name).index_files() or [1]
+    addresses = [context.parts.sites[name].address(index_file(number)) for number in numbers]
+    if as_json:
+        click.echo(json.dumps({"sitemaps": addresses}))
+        return
+    for address in addresses:
+        click.echo(f"Sitemap: {address}")

@@ -21,6 +21,7 @@ from producers.filesystem.source import FilesystemSource
 from sitemap_store.errors import SitemapdError
 from sitemapd.build import Parts, build
 from sitemapd.doctor import access, machine, server
+from sitemapd.doctor.directories import inotify
 from sitemapd.doctor.finding import Finding, size
 from sitemapd.settings import Settings
 from tests import needs
@@ -143,17 +144,17 @@ def _content(folder: Path, **options: Any) -> FilesystemSource:
 def test_inotify_has_a_watch_for_each_folder(tmp_path: Path, limits: Callable[[int, int], Path]) -> None:
     """Folders that are left out need none; one too few is wrong, and the way out is named."""
     source = _content(tmp_path / "content")
-    assert machine.inotify([source], limits(3, 1)) == "3 of 3 watches are needed, 1 of 1 instances"
+    assert inotify([source], limits(3, 1)) == "3 of 3 watches are needed, 1 of 1 instances"
     with pytest.raises(SitemapdError, match=r"than the 2 inotify watches .* raise fs\.inotify\.max_user_wat"):
-        machine.inotify([source], limits(2, 1))
+        inotify([source], limits(2, 1))
     with pytest.raises(SitemapdError, match=r"raise fs\.inotify\.max_user_instances"):
-        machine.inotify([source, _content(tmp_path / "other")], limits(9, 1))
+        inotify([source, _content(tmp_path / "other")], limits(9, 1))
     polled = _content(tmp_path / "content", polling="always")
-    assert machine.inotify([polled], limits(0, 0)).startswith("0 of 0 watches")
-    assert "are polled" in machine.inotify([source], tmp_path / "none")
-    assert "watches are needed" in machine.inotify([source])
+    assert inotify([polled], limits(0, 0)).startswith("0 of 0 watches")
+    assert "are polled" in inotify([source], tmp_path / "none")
+    assert "watches are needed" in inotify([source])
     with pytest.raises(SitemapdError, match="can't be listed"):
-        machine.inotify([_content(tmp_path / "content").replace(directory=tmp_path / "gone")], limits(9, 9))
+        inotify([_content(tmp_path / "content").replace(directory=tmp_path / "gone")], limits(9, 9))
 
 
 def test_redis_memory_left_is_told(any_redis: RedisServer) -> None:
@@ -216,7 +217,7 @@ def web_server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         http.daemon_threads = True
-        thread = threading.Thread(target=http.serve_forever)
+        thread = threading.Thread(target=http.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{http.server_port}/"
