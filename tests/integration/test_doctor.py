@@ -175,13 +175,13 @@ def test_redis_memory_left_is_told(any_redis: RedisServer) -> None:
 def test_memory_that_may_not_be_asked_for_is_said(any_redis: RedisServer) -> None:
     """It can't be checked: that is not the same as fine."""
     with any_redis.client() as client:
-        client.execute_command("ACL", "SETUSER", "plain", "on", ">secret", "~*", "+@all", "-info")  # type: ignore[no-untyped-call]
+        client.execute_command("ACL", "SETUSER", "plain", "on", ">secret", "~*", "+@all", "-info")
         try:
             plain = any_redis.client()
             plain.connection_pool.connection_kwargs |= {"username": "plain", "password": "secret"}
             assert "can't be checked" in server.memory(plain)
         finally:
-            client.execute_command("ACL", "DELUSER", "plain")  # type: ignore[no-untyped-call]
+            client.execute_command("ACL", "DELUSER", "plain")
 
 
 @pytest.mark.parametrize(("off", "said"), [(3600, "3,600.0 s ahead of Redis"), (-7, "7.0 s behind Redis")])
