@@ -9,38 +9,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, groupby, islice
-from typing import Final, TypeVar
+from itertools import chain, groupby
+from typing import Final
 
 from producers.database.dialect import Dialect
-from producers.database.drain import Drainer, seen_rows
+from producers.database.drain import Drainer, chunks, seen_rows
 from producers.database.outbox import Seen, short
-from producers.database.rows import Reader
-from producers.database.shape import Shape
 from producers.difference import CHUNK, Compared, Difference, Wanted, send_difference
 from producers.guard import Guard
-from producers.sink import EventSink
 from sitemap_store.model.entries import Entry
 
 MOST_TOUCHED: Final = 100_000
 """URLs looked at meanwhile; from there on changes wait until the comparison is over."""
 
-Item = TypeVar("Item")
-
 
 def reconcile(
-    shape: Shape,
-    *,
-    main: Dialect,
-    second: Dialect,
-    sink: EventSink,
-    reader: Reader,
-    drainer: Drainer,
-    guard: Guard,
-    between: Callable[[], None],
-    accept: bool,
+    drainer: Drainer, second: Dialect, guard: Guard, *, between: Callable[[], None], accept: bool
 ) -> Compared:
-    """Send the difference. `second` reads the table while `main` drains; `accept` lifts the guard."""
+    """Send the difference. `second` reads the table while the drainer drains; `accept` lifts the guard."""
+    shape, sink, reader = drainer.shape, drainer.sink, drainer.reader
     drainer.touched, drainer.touched_keys = set(), set()
     touched, source = drainer.touched, shape.source.name
 
@@ -59,8 +46,8 @@ def reconcile(
                     memory.want((_remembered(*seen) for seen in seen_rows(second, shape, rows)), newest=True)
                 pause()
             if linked:
-                _remember(shape, main, second, memory, drainer.touched_keys, pause)
-            for entries in _chunks(sink.store.listing(source)):
+                _remember(drainer, second, memory, pause)
+            for entries in chunks(sink.store.listing(source), CHUNK):
                 difference.have(entries)
                 pause()
             difference.leave_out(touched)
@@ -70,26 +57,24 @@ def reconcile(
         drainer.touched_keys = set()
 
 
-def _remember(
-    shape: Shape,
-    main: Dialect,
-    second: Dialect,
-    memory: Difference,
-    touched: set[str],
-    pause: Callable[[], None],
-) -> None:
+def _remember(drainer: Drainer, second: Dialect, memory: Difference, pause: Callable[[], None]) -> None:
     """Bring what is remembered of a query's rows up to date: for each key its links and its address."""
-    rows = chain.from_iterable(second.stream(second.memory_of(shape.label)))
-    for several in _chunks(_kept(rows)):
+    main, label, touched = drainer.dialect, drainer.shape.label, drainer.touched_keys
+    rows = chain.from_iterable(second.stream(second.memory_of(label)))
+    for several in chunks(_kept(rows), CHUNK):
         memory.have(several)
         pause()
-    for events in _chunks(event for _, event in memory.adds(None)):
-        kept = [Seen(key, *json.loads(rest or "")) for _, key, _, rest, *_ in events if key not in touched]
-        main.remember(shape.label, [row.key for row in kept], kept)
+    for events in chunks(memory.adds(None), CHUNK):
+        kept = [
+            Seen(event.loc, *json.loads(event.changefreq or ""))
+            for _, event in events
+            if event.loc not in touched
+        ]
+        main.remember(label, [row.key for row in kept], kept)
         main.commit()
         pause()
-    for events in _chunks(memory.deletes(None, all_gone=True)):
-        main.remember(shape.label, [event.loc for event in events if event.loc not in touched], [])
+    for gone in chunks(memory.deletes(None, all_gone=True), CHUNK):
+        main.remember(label, [event.loc for event in gone if event.loc not in touched], [])
         main.commit()
         pause()
 
@@ -106,9 +91,3 @@ def _remembered(key: str, links: Mapping[str, str], address: str) -> Wanted:
     """A row's links and address in the place of an entry's fields."""
     links = {column: short(link) for column, link in sorted(links.items())}
     return key, "", json.dumps([links, address]), "", "", None
-
-
-def _chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
-    stream = iter(items)
-    while several := list(islice(stream, CHUNK)):
-        yield several

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any, Final
 
 from producers.database.check import connect, warn_of_missing_index
 from producers.database.dialect import Broken
 from producers.database.install import prepared
-from producers.database.session import Session
+from producers.database.session import RelayState, Session
 from producers.database.source import DatabaseSource
-from producers.database.state import RelayState
 from producers.difference import Compared
 from producers.guard import Guard, digest_of
 from producers.runner import OpenSource, Runner
@@ -70,13 +70,11 @@ class Relay(Runner[RelayState]):
 
     def check(self) -> None:
         """See that the source can work. Raises BadSetting; Unavailable when the database is away."""
-        dialect = connect(self.source)
-        try:
-            prepared(dialect, self.source, self._site)
-        except Broken as error:
-            self.source.bad("dsn", f"the database can't be used: {error}.")
-        finally:
-            dialect.close()
+        with closing(connect(self.source)) as dialect:
+            try:
+                prepared(dialect, self.source, self._site)
+            except Broken as error:
+                self.source.bad("dsn", f"the database can't be used: {error}.")
 
     def health(self) -> dict[str, Any]:
         """How it stands, for `sitemapd status`; docs/databases.md has the fields."""
@@ -84,8 +82,7 @@ class Relay(Runner[RelayState]):
 
     def sync(self, *, accept: bool) -> Compared:
         """Compare once and drain, in this thread. Raises Busy when another relay leads."""
-        dialect = connect(self.source, application=self.state.application)
-        try:
+        with closing(connect(self.source, application=self.state.application)) as dialect:
             shape = prepared(dialect, self.source, self._site)
             if not dialect.lead(shape.label):
                 raise Busy(self.source.name)
@@ -94,8 +91,6 @@ class Relay(Runner[RelayState]):
             while session.drain():
                 pass
             return result
-        finally:
-            dialect.close()
 
     def open(self) -> OpenSource[Any]:
         """Not used: a relay still drives its sessions by itself."""
@@ -104,8 +99,7 @@ class Relay(Runner[RelayState]):
     def run_session(self) -> None:
         """One connection: wait until it leads, then relay. Raises Unavailable or BadSetting."""
         state = self.state
-        dialect = connect(self.source, application=state.application)
-        try:
+        with closing(connect(self.source, application=state.application)) as dialect:
             shape = prepared(dialect, self.source, self._site)
             while not dialect.lead(shape.label):
                 state.update(state="standby", problem=None)
@@ -115,5 +109,3 @@ class Relay(Runner[RelayState]):
                     return
             warn_of_missing_index(dialect, shape)
             Session(dialect, shape, self._sink, state).run()
-        finally:
-            dialect.close()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from producers.database.check import connect
@@ -18,9 +19,9 @@ from producers.database.install import trim
 from producers.database.reconcile import reconcile
 from producers.database.rows import MANY_ENCODED, Reader
 from producers.database.shape import Shape
-from producers.database.state import RelayState
 from producers.database.triggers import plan_of
 from producers.difference import Compared
+from producers.runner import SourceState
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 
@@ -32,6 +33,21 @@ COUNT_EVERY: Final = 2.0
 """Seconds between two looks at how much waits, for those who ask how the relay stands."""
 DRAIN_EVERY: Final = 0.1
 """While a comparison runs: seconds between two looks at the outbox."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RelayState(SourceState):
+    """What outlives a session of a relayed table."""
+
+    redo: dict[str, tuple[object, ...]] = field(default_factory=dict)
+    """URLs of a transaction that may not have committed, with their values: they are looked up once more."""
+    sent: int = 0
+    """Events since the start."""
+
+    @property
+    def application(self) -> str:
+        """What its connections are called in the database."""
+        return f"sitemapd {self.site}/{self.source}"
 
 
 class Session:
@@ -127,21 +143,8 @@ class Session:
         if wanted := self._told.pop("wanted", None):
             self._told["doing"] = wanted  # until it is done: what is asked for meanwhile is another one
         self._reader.without_url = self._reader.undated = self._reader.encoded = 0
-        second = connect(self._source, application=state.application)
-        try:
-            result = reconcile(
-                shape,
-                main=self._dialect,
-                second=second,
-                sink=self._sink,
-                reader=self._reader,
-                drainer=self._drainer,
-                guard=state.guard,
-                between=self._between,
-                accept=accept,
-            )
-        finally:
-            second.close()
+        with closing(connect(self._source, application=state.application)) as second:
+            result = reconcile(self._drainer, second, state.guard, between=self._between, accept=accept)
         state.sent += result.added + result.updated + result.deleted
         if self._reader.refusals:
             self._sink.store.reject([(each, self._source.name) for each in self._reader.refusals])

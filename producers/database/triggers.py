@@ -159,19 +159,14 @@ def label_in(body: str) -> str:
     return found[1] if found else ""
 
 
-class RowTrigger(NamedTuple):
-    """A trigger that is called once a row."""
+def row_triggers(
+    dialect: Dialect, shape: Shape, watched: Watched, *, changed: str, body: str
+) -> TableTriggers:
+    """Triggers that are called once a row, one for each event.
 
-    name: str
-    event: str
-    condition: str
-    """Whether a column that matters changed; empty where every call means a change."""
-    insert: str
-    """The statement that writes the change into the outbox."""
-
-
-def row_triggers(dialect: Dialect, shape: Shape, watched: Watched, changed: str) -> list[RowTrigger]:
-    """One for each event. `changed`: the condition for column {0} to differ by its bytes; NULL is NULL."""
+    `changed` is the condition for column {0} to differ by its bytes, where NULL is NULL; `body` a trigger,
+    from its event on, with places such as {event}, {condition} and {insert}.
+    """
 
     def differs(columns: Iterable[Column]) -> str:
         return " OR ".join(changed.format(dialect.quote(column.name)) for column in columns)
@@ -188,12 +183,21 @@ def row_triggers(dialect: Dialect, shape: Shape, watched: Watched, changed: str)
         "update": {"old": moved, "new": written("NEW")},
         "delete": {"old": written("OLD")},
     }
-    found = []
+    found = TableTriggers([], [], [])
     for event, row in values.items():
-        insert = (
-            f"INSERT INTO {dialect.outbox} (source, {', '.join(row)}) VALUES\n"
-            f"            ({literal(shape.label)}, {', '.join(row.values())})"
+        name = f"{name_of(shape, watched.table)}_{event}"
+        place = dialect.qualified(Table(watched.table.schema, name))
+        sql = body.format(
+            event=event.upper(),
+            table=dialect.qualified(watched.table),
+            comment=comment(shape),
+            outbox=dialect.outbox,
+            source=literal(shape.label),
+            condition=differs(watched.matters) if event == "update" else "TRUE",
+            insert=f"INSERT INTO {dialect.outbox} (source, {', '.join(row)}) VALUES\n"
+            f"            ({literal(shape.label)}, {', '.join(row.values())})",
         )
-        condition = differs(watched.matters) if event == "update" else ""
-        found.append(RowTrigger(f"{name_of(shape, watched.table)}_{event}", event, condition, insert))
+        found.names.append(name)
+        found.drop.append(f"DROP TRIGGER IF EXISTS {place}")
+        found.create.extend((found.drop[-1], f"CREATE TRIGGER {place} AFTER {sql}"))
     return found
