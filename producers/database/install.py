@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from producers.database.check import shape_of
 from producers.database.dialect import Broken, Dialect
+from producers.database.outbox import read_definition
 from producers.database.shape import OUTBOX, SOURCES, URLS, Shape
 from producers.database.source import DatabaseSource
 from producers.database.triggers import label_in, literal, plan_of
@@ -34,7 +35,8 @@ def prepared(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
     found = dialect.installed(plan)
     if found == "unknown":
         try:
-            found = "installed" if dialect.noted(shape.label)[0] == plan.definition else "different"
+            noted = read_definition(dialect, shape.label)
+            found = "installed" if noted == plan.definition else "different"
         except Broken:
             found = "missing"
     dialect.rollback()
@@ -68,7 +70,7 @@ def install(dialect: Dialect, shape: Shape) -> None:
     with dialect.committing():
         for statement in (*plan.tables, *plan.create):
             dialect.define(statement)
-        if dialect.noted(shape.label)[0] != plan.definition:
+        if read_definition(dialect, shape.label) != plan.definition:
             dialect.define(plan.note)
 
 
