@@ -9,7 +9,7 @@ BENCH_ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help run test test-long lint format bench torture lock clean
+.PHONY: help run test test-long lint format bench torture docs lock clean
 
 help:
 	@echo "make run     the service on examples/site, at http://127.0.0.1:$(PORT)/"
@@ -17,13 +17,14 @@ help:
 	@echo "make test-long  the same and the long ones, with ten times the examples of each property"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make format  let ruff lay out the code"
-	@echo "make bench   the benchmarks (BENCH_ARGS=… goes to them)"
+	@echo "make bench   the benchmarks, and docs/figures.json from them (BENCH_ARGS=… goes to them instead of --write)"
 	@echo "make torture  faults on real processes (SECONDS=n SEED=n FAULTS=…), see docs/reliability.md"
-	@echo "make lock    requirements-dev.lock anew from pyproject.toml"
+	@echo "make docs    the pages of docs/ as a site, in build/docs"
+	@echo "make lock    both requirements files anew from pyproject.toml, with hashes"
 	@echo "make clean   removes what these made, .venv included"
 
-# What running needs. The lock is used as constraints, so that `make run` and CI have the same versions.
-.venv/.run-stamp: pyproject.toml requirements-dev.lock
+# What running needs. pip checks the hash of each file that it installs; sitemapd itself is a folder and has none.
+.venv/.run-stamp: pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "sitemapd needs Python 3.11 or newer, and '$(PYTHON)' is not: name one that is, as in 'make PYTHON=python3.12 …'." >&2; \
 		exit 1; }
@@ -32,11 +33,12 @@ help:
 		exit 1; }
 	@echo "Installing into .venv (about a minute the first time) …"
 	@$(PYTHON) -m venv .venv
-	@$(PIP) install --constraint requirements-dev.lock --editable '.[embedded,fast]'
+	@$(PIP) install --require-hashes --requirement requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.venv/.stamp: .venv/.run-stamp
-	@$(PIP) install --requirement requirements-dev.lock
+.venv/.stamp: .venv/.run-stamp requirements-dev.lock
+	@$(PIP) install --require-hashes --requirement requirements-dev.lock
 	@touch $@
 
 run: .venv/.run-stamp
@@ -60,19 +62,24 @@ format: .venv/.stamp
 	$(BIN)/ruff format .
 
 bench: .venv/.stamp
-	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks $(or $(BENCH_ARGS),--write)
 
 torture: .venv/.stamp
 	$(BIN)/python -m tests.torture --seconds $(or $(SECONDS),120) $(if $(SEED),--seed $(SEED)) --faults '$(or $(FAULTS),all)' $(TORTURE_ARGS)
 
+docs: .venv/.stamp
+	$(BIN)/mkdocs build --strict --quiet
+
+# For each Python from 3.11 on and each platform: hashes of all files of a version, markers where versions differ.
+COMPILE := .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	--generate-hashes --no-annotate --custom-compile-command 'make lock' --all-extras
+
 lock:
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip --quiet --disable-pip-version-check install --upgrade pip
-	.venv-lock/bin/python -m pip --quiet --disable-pip-version-check install '.[embedded,fast]' --group dev
-	@{ echo "# The versions that CI runs with. Written by 'make lock' from pyproject.toml."; \
-		.venv-lock/bin/python -m pip --disable-pip-version-check freeze --exclude sitemapd --exclude pip --exclude setuptools; \
-	} > requirements-dev.lock
+	.venv-lock/bin/python -m pip --quiet --disable-pip-version-check install uv
+	$(COMPILE) --group dev pyproject.toml --output-file requirements-dev.lock >/dev/null
+	$(COMPILE) --group editable --constraint requirements-dev.lock pyproject.toml --output-file requirements.lock >/dev/null
 	rm -rf .venv-lock
 
 clean:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME…] [--urls N]`: run the benchmarks and print a table of each."""
+"""`python -m benchmarks [NAME…] [--urls N] [--write]`: run the benchmarks and print a table of each."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import argparse
 import os
 import platform
 import time
+from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import figures
 from benchmarks.bulk import bulk, scattered
 from benchmarks.latency import one_event, steady
 from benchmarks.service import running
@@ -41,8 +43,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--urls", type=int, default=1_000_000, help="size of the large site")
+    parser.add_argument(
+        "--write", action="store_true", help="write docs/figures.json and the pages that quote it"
+    )
     chosen = parser.parse_args()
     names = chosen.names or NAMES
+    if chosen.write and not {"latency", "scattered"} <= set(names):
+        parser.error("--write needs the benchmarks latency and scattered")
     Console().print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     if "steady" in names:
         with running() as service:
@@ -50,20 +57,22 @@ def main() -> None:
             time.sleep(5)  # until no shard rests from the load any more
             show("ten changes a second, at random", {f"{STEADY:,} URLs": steady(service, STEADY)})
     if "latency" in names:
-        rows = {}
+        rows: dict[int, dict[str, float]] = {}
         for site in (chosen.urls // 100, chosen.urls // 10):
             with running() as service:
                 peer = bulk(service, site)["peer's rebuild s"]
-                rows[f"{site:,} URLs"] = _beside(one_event(service, site), peer)
+                rows[site] = _beside(one_event(service, site), peer)
         with running() as service:
             loaded = bulk(service, chosen.urls)
-            figures = one_event(service, chosen.urls)
-            rows[f"{chosen.urls:,} URLs"] = _beside(figures, loaded["peer's rebuild s"])
+            rows[chosen.urls] = _beside(one_event(service, chosen.urls), loaded["peer's rebuild s"])
             spread = scattered(service, chosen.urls, chosen.urls // 10) if "scattered" in names else None
-        show("one event → index bumped", rows)
+        show("one event → index bumped", {f"{site:,} URLs": row for site, row in rows.items()})
         show("bulk push -", {f"{chosen.urls:,} URLs": loaded})
         if spread:
             show("events spread at random", {f"over {chosen.urls:,} URLs": spread})
+            if chosen.write:
+                command = f"python -m benchmarks --urls {chosen.urls}"
+                figures.write(figures.measured(command, datetime.now(UTC).date(), rows, loaded, spread))
     elif {"bulk", "scattered"} & set(names):
         with running() as service:
             show("bulk push -", {f"{chosen.urls:,} URLs": bulk(service, chosen.urls)})

@@ -27,8 +27,8 @@ class Refusal(NamedTuple):
     refused: Refused
 
 
-class Outcome(NamedTuple):
-    """What became of a batch."""
+class PushResult(NamedTuple):
+    """How many events of a batch were accepted, and which were refused."""
 
     accepted: int
     refused: tuple[Refusal, ...]
@@ -54,7 +54,7 @@ class EventSink:
             sent += count
         return sent
 
-    def push(self, items: Sequence[Any], *, source: str | None = None, bulk: bool = False) -> Outcome:
+    def push(self, items: Sequence[Any], *, source: str | None = None, bulk: bool = False) -> PushResult:
         """Check decoded wire events (`sitemap_store.model.wire`) and append those that keep the rules.
 
         An item may be a `Refused` already (a line that could not be decoded). Refusals are
@@ -77,7 +77,7 @@ class EventSink:
         count = self.send(accepted(), bulk=bulk)
         if refusals:
             self.store.reject([(refusal.refused, source or "") for refusal in refusals])
-        return Outcome(count, tuple(refusals), tuple(warnings[:WARNINGS]))
+        return PushResult(count, tuple(refusals), tuple(warnings[:WARNINGS]))
 
     def _wake(self, wake: Wake) -> None:
         if not wake.members:

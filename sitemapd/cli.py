@@ -128,14 +128,14 @@ def main() -> None:
     try:
         status = cli.main(standalone_mode=False, prog_name="sitemapd")
     except click.exceptions.Abort:
-        status = _say("interrupted", 130)
+        status = _print_error("interrupted", 130)
     except click.ClickException as error:
         error.show()
         status = error.exit_code
     except BadSetting as error:
-        status = _say(str(error), 2)
+        status = _print_error(str(error), 2)
     except SitemapdError as error:
-        status = _say(str(error), 1)
+        status = _print_error(str(error), 1)
     except BrokenPipeError:
         # The reader of our output has gone (`sitemapd show … | head`): nothing to say, nobody to hear.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -143,6 +143,6 @@ def main() -> None:
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _say(sentence: str, status: int) -> int:
+def _print_error(sentence: str, status: int) -> int:
     click.echo(f"sitemapd: {sentence}", err=True)
     return status

@@ -30,7 +30,7 @@ from sitemap_store.model.events import count_events
 from sitemap_store.model.scope import uncovered
 from sitemap_store.model.site import Site
 from sitemap_store.output.folder import Put
-from sitemap_store.redis.claims import Commit, Published, Wake, snapshot_of
+from sitemap_store.redis.claims import Commit, PublishedFile, Wake, snapshot_of
 from sitemap_store.redis.state import Partition
 from sitemap_store.shards.compression import gzip_bytes
 from sitemap_store.shards.fold import fold_elements
@@ -38,7 +38,7 @@ from worker.index import IndexPublisher
 from worker.merge import merge_sparse
 from worker.shard import blame, render_shard
 from worker.site import Output, WorkerSite, no_fault
-from worker.work import Work, tell
+from worker.work import Work, log_result
 
 log = logging.getLogger(__name__)
 
@@ -229,7 +229,7 @@ class SitePublisher:
             # A worker that died or came late may have left it there, and nobody else knows of it.
             self.output.remove(self.site.shard_file(claim.section, claim.number))
         left = uncovered(list(rendered.snapshot.entries), self.site.rules)
-        work.file = Published(file, rendered.etag, put, size, work.events, left)
+        work.file = PublishedFile(file, rendered.etag, put, size, work.events, left)
         self._at.fault("renamed")
 
     def _put_split(self, part: Partition, work: Work, shard: int) -> None:
@@ -255,7 +255,7 @@ class SitePublisher:
         found = part.published_each([(work.claim, work.file) for work in works], self.worker)
         for work, (ok, wake) in zip(works, found, strict=True):
             self._at.fault("published")
-            tell(work, self.site.name, ok=ok)
+            log_result(work, self.site.name, ok=ok)
             wakes.append(Wake(part.number, (*work.woken, *wake.members)))
         return wakes
 

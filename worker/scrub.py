@@ -116,7 +116,7 @@ class Scrubber:
         self._cpu = cpu
         self._known: dict[str, _Known] = {}
         self._strange: dict[str, tuple[Signature, float]] = {}
-        self._said = ""
+        self._last_logged = ""
 
     def run(self, stop: threading.Event) -> None:
         """Look again and again until `stop` is set."""
@@ -125,9 +125,9 @@ class Scrubber:
             began = self._cpu()
             try:
                 self.look()
-                self._say("")
+                self._log_once("")
             except SitemapdError as error:
-                self._say(f"The output of site {self._store.site.name} can't be compared now: {error}")
+                self._log_once(f"The output of site {self._store.site.name} can't be compared now: {error}")
             except Exception:
                 log.exception("The comparison of the output failed", extra={"action": "scrub_failed"})
             pause = max(PAUSE_S, (self._cpu() - began) * (1 / SHARE - 1))
@@ -151,7 +151,9 @@ class Scrubber:
         if state_id is None:
             return False
         if names is None:
-            self._say(f"The output folder of site {site} is gone; sitemapd waits until it is there again")
+            self._log_once(
+                f"The output folder of site {site} is gone; sitemapd waits until it is there again"
+            )
             return False
         marker = self._output.marker()
         others = living(first.saw_marker(self._process, there=marker == state_id, within_ms=SEEN_MS))
@@ -160,13 +162,13 @@ class Scrubber:
         if marker is not None:
             return False  # of another state: the workers refuse to publish, and say so
         if others:
-            self._say(
+            self._log_once(
                 f"Site {site} has another output at another process ({min(others)}), which sees the marker "
                 "there; this process publishes nothing: give both the same output"
             )
             return False
         if not self._store.files().issuperset(names):
-            self._say(
+            self._log_once(
                 f"The output of site {site} lost its marker and holds files that sitemapd did not write"
             )
             return False
@@ -316,8 +318,8 @@ class Scrubber:
                     extra={"action": "output_differs", "site": self._store.site.name},
                 )
 
-    def _say(self, sentence: str) -> None:
+    def _log_once(self, sentence: str) -> None:
         """Log a condition once, as long as it lasts."""
-        if sentence and sentence != self._said:
+        if sentence and sentence != self._last_logged:
             log.error("%s", sentence, extra={"action": "scrub_waits", "site": self._store.site.name})
-        self._said = sentence
+        self._last_logged = sentence

@@ -91,7 +91,7 @@ class Supervisor:
             while not stop.is_set():
                 self._reap()
                 self._start_due()
-                self._tell_dead()
+                self._release_dead()
                 self.ready.set()
                 stop.wait(self._keeper.tick())
         finally:
@@ -155,7 +155,7 @@ class Supervisor:
                 extra={"action": "worker_ended", "worker": child.name, "status": status},
             )
 
-    def _tell_dead(self) -> None:
+    def _release_dead(self) -> None:
         if not self._dead:
             return
         try:
@@ -198,7 +198,7 @@ class Supervisor:
                 child.process.stdin.close()
             self._dead.append(child.name)
         self._children.clear()
-        self._tell_dead()
+        self._release_dead()
         log.info("All workers have ended", extra={"action": "workers_ended"})
 
 

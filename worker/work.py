@@ -6,7 +6,7 @@ import logging
 import time
 from dataclasses import dataclass, field
 
-from sitemap_store.redis.claims import Claim, Commit, Published
+from sitemap_store.redis.claims import Claim, Commit, PublishedFile
 from worker.shard import Rendered
 
 log = logging.getLogger(__name__)
@@ -26,10 +26,10 @@ class Work:
     woken: tuple[str, ...] = ()
     put: bool = False
     """Whether its file was given to the output."""
-    file: Published = field(init=False)
+    file: PublishedFile = field(init=False)
 
 
-def tell(work: Work, site: str, *, ok: bool) -> None:
+def log_result(work: Work, site: str, *, ok: bool) -> None:
     """Log that a shard is published, or (`ok` False) that its lease was lost before."""
     shard = work.claim.id
     if not ok:

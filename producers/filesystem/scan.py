@@ -1,8 +1,9 @@
 """Compares files with their rows in the cache, and sends what differs.
 
 Full scans and looks at pending paths happen on one thread and take turns: between two folders of a
-scan, ripe paths are looked at. So that the scan does not take back what such a look found, the look
-tells it which folders exist (`_visited`), and the cache strikes the files that are there after all.
+scan, ripe paths are looked at. So that the scan does not take back what such a look found, what the scan
+has read so far is sent before it, the look tells it which folders exist (`_visited`), and the cache
+strikes the files that are there after all.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from producers.filesystem.paths import is_below, joined, split, upwards
 from producers.filesystem.root import Root
 from producers.filesystem.selection import Selection
 from producers.filesystem.sender import Sender
-from producers.filesystem.walk import Listed, Tree
+from producers.filesystem.walk import FolderListing, Tree
 from producers.runner import SourceChanged
 
 CHUNK: Final = 1000
@@ -71,6 +72,7 @@ class Scanner:
         self._sender = sender
         self._clock = clock
         self._visited: set[bytes] | None = None
+        self._flush_scan: Callable[[], object] = lambda: None
         self._knows_rules = False
         self._changes_seen = -1
         self._nothing_turns: tuple[float, float] = (0, 0)
@@ -87,6 +89,7 @@ class Scanner:
         self._cache.find_all()
         self._visited = set()
         take_in = self._sender.change if send else self._sender.remember
+        self._flush_scan = lambda: self._flush(batch, take_in)
         try:
             for listed, missed in self._compared(b"", batch, self._visited):
                 files += len(listed.files)
@@ -97,6 +100,7 @@ class Scanner:
             self._flush(batch, take_in)
         finally:
             self._visited = None
+            self._flush_scan = lambda: None
         self.check_root()
         self._knows_rules = True
         return files
@@ -108,6 +112,7 @@ class Scanner:
         before anything is sent when the directory is another one by now.
         """
         self.check_root()
+        self._flush_scan()
         sent = 0
         batch = _Batch()
         covered: set[bytes] = set()
@@ -122,15 +127,15 @@ class Scanner:
             elif self._tree.concerns_others(folder, name):
                 sent += self._subtree(folder)
                 covered.add(folder)
-            elif self._look_at(folder, name, batch):
+            elif self._scan_path(folder, name, batch):
                 sent += self._subtree(path)
                 covered.add(path)
             if len(batch) >= CHUNK:
                 sent += self._send(batch)
         return sent + self._send(batch)
 
-    def _look_at(self, folder: bytes, name: bytes, batch: _Batch) -> bool:
-        """Take in what there is under one name; True when that is a folder."""
+    def _scan_path(self, folder: bytes, name: bytes, batch: _Batch) -> bool:
+        """Compare the file of one name with the cache; True when the name is a folder."""
         try:
             found = self._tree.find(folder, name)
         except OSError:
@@ -186,7 +191,7 @@ class Scanner:
 
     def _compared(
         self, start: bytes, batch: _Batch, visited: set[bytes]
-    ) -> Iterator[tuple[Listed, list[Row]]]:
+    ) -> Iterator[tuple[FolderListing, list[Row]]]:
         """Take in a folder and all below, folder by folder; gives the rows of files that are gone too.
 
         `visited` are the folders that are there; the walk adds those that it comes to.
@@ -199,9 +204,9 @@ class Scanner:
             yield listed, self._compare(listed, batch)
         for folder in self._cache.folders(start):
             if folder not in visited and not is_below(folder, unread):
-                yield Listed(folder, [], []), list(self._cache.folder(folder).values())
+                yield FolderListing(folder, [], []), list(self._cache.folder(folder).values())
 
-    def _compare(self, listed: Listed, batch: _Batch) -> list[Row]:
+    def _compare(self, listed: FolderListing, batch: _Batch) -> list[Row]:
         """Take in what is new or changed in a folder; returns the rows of files that are gone."""
         folder = listed.folder
         known = self._cache.folder(folder)

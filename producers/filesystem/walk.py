@@ -33,7 +33,7 @@ class WatchLimit(Unavailable):
     """The kernel gives this user no more inotify watches or instances."""
 
 
-class Listed(NamedTuple):
+class FolderListing(NamedTuple):
     """A folder, the files in it that are pages by their names, and the names that can't be looked at."""
 
     folder: bytes
@@ -69,7 +69,7 @@ class Tree:
         )
         self._locked: set[bytes] = set()
 
-    def walk(self, start: bytes, unread: list[bytes]) -> Iterator[Listed]:
+    def walk(self, start: bytes, unread: list[bytes]) -> Iterator[FolderListing]:
         """The folders from `start` on downwards, each before those below it, by name.
 
         A folder that is gone before it is listed is left out. Paths that can't be looked at go to `unread`.
@@ -105,7 +105,7 @@ class Tree:
                         unread.append(joined(folder, name))
                         self._cannot_look(folder, name, error)
             stack += sorted(below, reverse=True)
-            yield Listed(folder, files, unknown)
+            yield FolderListing(folder, files, unknown)
 
     def _entries(self, folder: bytes) -> list[os.DirEntry[bytes]]:
         """What is in a folder, from now on watched, and of which it is known what the folder says of it."""

@@ -21,7 +21,7 @@ class Unreadable(SitemapdError):
     """A file is no sitemap, or a harmful one."""
 
 
-class Listed(NamedTuple):
+class IndexedSitemap(NamedTuple):
     """One `<sitemap>` of an index."""
 
     loc: str
@@ -37,10 +37,10 @@ class ReadUrl(NamedTuple):
     priority: str
 
 
-def read_index(data: bytes) -> list[Listed]:
+def read_index(data: bytes) -> list[IndexedSitemap]:
     """The sitemaps that an index file lists. Raises Unreadable."""
     root = _parse(data, "sitemapindex")
-    return [Listed(_text(item, "loc"), _text(item, "lastmod")) for item in root.iter(f"{_NS}sitemap")]
+    return [IndexedSitemap(_text(item, "loc"), _text(item, "lastmod")) for item in root.iter(f"{_NS}sitemap")]
 
 
 def read_urlset(data: bytes) -> Iterator[ReadUrl]:

@@ -61,7 +61,7 @@ class Committed(NamedTuple):
     """The new shard's id, where something moved."""
 
 
-class Published(NamedTuple):
+class PublishedFile(NamedTuple):
     """A shard's file as it is at the output."""
 
     name: str
@@ -77,7 +77,7 @@ class Published(NamedTuple):
     """URLs in it that the site no longer covers."""
 
 
-class Listed(NamedTuple):
+class IndexedShard(NamedTuple):
     """A shard in an index file, in the order of the file."""
 
     section: str
@@ -154,10 +154,10 @@ class Wake(NamedTuple):
     members: tuple[str, ...]
 
 
-def listed(line: bytes) -> Listed:
+def listed(line: bytes) -> IndexedShard:
     """What a line of an index file's listing says."""
     section, number, lastmod, file = line.decode().split(" ")
-    return Listed(section, int(number), int(lastmod), file)
+    return IndexedShard(section, int(number), int(lastmod), file)
 
 
 def snapshot_of(claim: Claim) -> Snapshot:

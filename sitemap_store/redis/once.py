@@ -33,7 +33,7 @@ class Bounds(NamedTuple):
 DEFAULT: Final = Bounds()
 
 
-class Taken(NamedTuple):
+class KeyState(NamedTuple):
     """What asking for a key came to."""
 
     state: Literal["new", "again", "busy", "done"]
@@ -48,21 +48,23 @@ class Once:
 
     def __init__(self, store: Store, *names: str, bounds: Bounds = DEFAULT) -> None:
         self._bounds = bounds
+        self._store = store
         self._partition = store.partitions[0]
         # Lengths, so that no two lists of names look alike.
         text = "".join(f"{len(name)} {name}" for name in names)
         self._digest = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
-    def take(self) -> Taken:
+    def take(self) -> KeyState:
         """Hold the key, unless another request has it or is done with it."""
-        state, found = self._partition.once(self._digest, KEPT_MS, *self._bounds, "", HOLD_MS)
+        first = self._store.stamp()
+        state, found = self._partition.once(self._digest, KEPT_MS, *self._bounds, "", HOLD_MS, first)
         match state:
             case b"done":
-                return Taken("done", answer=found)
+                return KeyState("done", answer=found)
             case b"busy":
-                return Taken("busy")
+                return KeyState("busy")
             case _:
-                return Taken("new" if state == b"new" else "again", first=int(found))
+                return KeyState("new" if state == b"new" else "again", first=int(found))
 
     def renew(self, first: int) -> None:
         """Hold the key for longer; nothing once it has its answer."""

@@ -23,7 +23,7 @@ from sitemap_store.redis.claims import (
     IndexClaim,
     Member,
     Mergee,
-    Published,
+    PublishedFile,
     Restored,
     Wake,
 )
@@ -154,7 +154,7 @@ class Partition:
         return args
 
     def published_each(
-        self, files: Sequence[tuple[Claim, Published]], worker: str
+        self, files: Sequence[tuple[Claim, PublishedFile]], worker: str
     ) -> list[tuple[bool, Wake]]:
         """Note that generations are at the output, and free the leases.
 
@@ -163,7 +163,7 @@ class Partition:
         replies = self._run_each("published", [self._published_args(*each, worker) for each in files])
         return [(status == b"ok", self._wake(members)) for status, *members in replies]
 
-    def _published_args(self, claim: Claim, file: Published, worker: str) -> Sequence[Any]:
+    def _published_args(self, claim: Claim, file: PublishedFile, worker: str) -> Sequence[Any]:
         return (
             worker,
             claim.lease,

@@ -10,7 +10,7 @@ import pytest
 from sitemap_store.errors import Unavailable
 from sitemap_store.model.site import Site
 from sitemap_store.output.folder import Folder, Put
-from sitemap_store.redis.claims import Claim, Published, Wake
+from sitemap_store.redis.claims import Claim, PublishedFile, Wake
 from sitemap_store.redis.state import Partition
 from tests.integration.store_world import POINTS, add, delete, push, scores, settled, work_until_crash
 from tests.published import published, shard_files
@@ -51,7 +51,7 @@ def test_files_are_on_the_disk_before_their_marks(
         sync(folder)
 
     def noted_mark(
-        part: Partition, files: Sequence[tuple[Claim, Published]], worker: str
+        part: Partition, files: Sequence[tuple[Claim, PublishedFile]], worker: str
     ) -> list[tuple[bool, Wake]]:
         steps.append(f"mark {len(files)}")
         return mark(part, files, worker)

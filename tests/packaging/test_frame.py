@@ -1,5 +1,6 @@
 """The project's frame: lock, layout contracts, Makefile, CI script and example."""
 
+import re
 import shutil
 import stat
 import subprocess
@@ -18,26 +19,61 @@ ROOT = Path(__file__).parents[2]
 PYPROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def locked() -> dict[str, str]:
+def locked(file: str) -> list[str]:
+    """Return the lines of a lock, each with the hashes that belong to it."""
+    text = (ROOT / file).read_text().replace("\\\n", " ")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def versions(file: str) -> dict[str, str]:
     """Return the locked versions by canonical name."""
-    lines = (ROOT / "requirements-dev.lock").read_text().splitlines()
-    pairs = (line.split("==") for line in lines if line and not line.startswith("#"))
+    pairs = (line.split()[0].split("==") for line in locked(file))
     return {canonicalize_name(name): version for name, version in pairs}
 
 
+RUN: Final = [*PYPROJECT["project"]["dependencies"], *PYPROJECT["dependency-groups"]["editable"]]
+RUN.extend(wanted for extra in PYPROJECT["project"]["optional-dependencies"].values() for wanted in extra)
+DEV: Final = [
+    wanted for group in PYPROJECT["dependency-groups"].values() for wanted in group if isinstance(wanted, str)
+]
+
+
 @pytest.mark.parametrize(
-    "wanted",
+    ("file", "wanted"),
     [
-        *PYPROJECT["project"]["dependencies"],
-        *PYPROJECT["project"]["optional-dependencies"]["embedded"],
-        *PYPROJECT["project"]["optional-dependencies"]["fast"],
-        *PYPROJECT["dependency-groups"]["dev"],
+        *(("requirements.lock", wanted) for wanted in RUN),
+        *(("requirements-dev.lock", wanted) for wanted in dict.fromkeys((*RUN, *DEV))),
     ],
 )
-def test_the_lock_holds_what_pyproject_asks_for(wanted: str) -> None:
+def test_the_locks_hold_what_pyproject_asks_for(file: str, wanted: str) -> None:
     """Each dependency is locked to a version within its range; `make lock` mends it."""
     requirement = Requirement(wanted)
-    assert requirement.specifier.contains(locked()[canonicalize_name(requirement.name)])
+    assert requirement.specifier.contains(versions(file)[canonicalize_name(requirement.name)])
+
+
+@pytest.mark.parametrize("file", ["requirements.lock", "requirements-dev.lock"])
+def test_the_locks_hold_a_hash_of_each_file(file: str) -> None:
+    """Each line is one version with SHA-256 hashes and nothing else, such as an index's address."""
+    for line in locked(file):
+        assert re.fullmatch(r"[\w.-]+==[\w.]+( ; [^;]+?)?\s+(--hash=sha256:[0-9a-f]{64}\s*)+", line), line
+
+
+def test_both_locks_hold_the_same_versions() -> None:
+    """What runs from a clone, and in the image, is what the tests ran with."""
+    assert set(locked("requirements.lock")) <= set(locked("requirements-dev.lock"))
+
+
+@pytest.mark.parametrize("file", ["Makefile", "Dockerfile"])
+def test_pip_checks_the_hashes(file: str) -> None:
+    """Each install from a lock has --require-hashes, and no other install fetches a dependency."""
+    installs = [
+        line
+        for line in (ROOT / file).read_text().replace("\\\n", " ").splitlines()
+        if re.search(r"(pip|PIP\)) install\b", line)
+    ]
+    assert installs
+    for line in installs:
+        assert ("--require-hashes" in line) != ("--no-deps --no-build-isolation" in line), line
 
 
 def test_every_package_of_the_store_has_its_place_in_the_contracts() -> None:
@@ -67,7 +103,7 @@ def test_every_package_of_the_store_has_its_place_in_the_contracts() -> None:
 def test_make_says_what_is_wrong_with_the_python(tmp_path: Path, python: str, sentence: str) -> None:
     """A Python that cannot do it ends `make run` with one sentence that says the way out."""
     make = needs.program("make", package="make")
-    for name in ("Makefile", "pyproject.toml", "requirements-dev.lock"):
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / name, tmp_path)
     fake = tmp_path / "fake-python"
     fake.write_text(f"#!/bin/sh\n{python}\n")

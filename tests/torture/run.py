@@ -125,14 +125,16 @@ class Life:
             [pusher.batch(part.size) for _ in range(count)]
             for pusher, count in zip(self._events, counts, strict=True)
         ]
-        old = {**self.expected()}
+        passed = {path for path in self.expected() if path.startswith(("pages/", "rows/"))}
         for batches in pushed:
             for batch in batches:
                 self.model.apply(batch)
         edits = [self._folder.batch(max(1, part.size // 4)) for _ in range(part.batches)]
         rows = [self._table.batch(max(1, part.size // 4)) for _ in range(part.batches)]
         now = {BASE + push.path for batches in pushed for batch in batches for push in batch}
-        now |= {BASE + path for path in (*old, *self.expected()) if path.startswith(("pages/", "rows/"))}
+        now |= {BASE + path for path in passed | self._folder.passed | self._table.passed}
+        self._folder.passed.clear()
+        self._table.passed.clear()
         self.touched, self._before = now | self._before, now
         nonsense = batches_of_nonsense(self._nonsense, 1, NONSENSE, self._good)
         self._good = nonsense[-1][1][-1] + 1

@@ -225,6 +225,24 @@ def test_commands_in_the_pages_parse(page: Path, monkeypatch: pytest.MonkeyPatch
                 assert {*OPS, "-"} & set(words)
 
 
+def test_each_symptom_leads_to_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line takes each command of docs/troubleshooting.md."""
+    text = markdown.doc("troubleshooting.md")
+    for heading in markdown.headings(text, 2):
+        for symptom, command, then in markdown.table(markdown.under(text, heading), "symptom"):
+            words = shlex.split(plain(command))
+            assert words[0] == "sitemapd", symptom
+            group: click.Command = cli
+            for name in words[1:]:
+                if isinstance(group, click.Group):
+                    found = group.get_command(click.Context(group), name)
+                    assert found is not None, command
+                    group = found
+            monkeypatch.setattr(group, "callback", lambda **_: None)
+            assert CliRunner().invoke(cli, words[1:]).exit_code == 0, command
+            assert then.endswith("."), symptom
+
+
 def test_the_readme_starts_with_what_works() -> None:
     """The README shows `make run` first, and then each command of its second start."""
     words = [words for words in shell_commands(ROOT / "README.md") if words]

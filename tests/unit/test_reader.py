@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sitemap_store.model.protocol import CURRENT, SITEMAP_NS
-from sitemap_store.reading.reader import Listed, ReadUrl, Unreadable, plain, read_index, read_urlset
+from sitemap_store.reading.reader import IndexedSitemap, ReadUrl, Unreadable, plain, read_index, read_urlset
 from sitemap_store.shards.compression import gzip_bytes
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -59,8 +59,8 @@ def test_an_index_is_read() -> None:
         "</sitemapindex>"
     )
     assert read_index(text.encode()) == [
-        Listed("https://example.com/a.xml", "2026-01-01"),
-        Listed("https://example.com/b.xml", ""),
+        IndexedSitemap("https://example.com/a.xml", "2026-01-01"),
+        IndexedSitemap("https://example.com/b.xml", ""),
     ]
     with pytest.raises(Unreadable, match="not urlset"):
         urls(text)

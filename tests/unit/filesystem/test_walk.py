@@ -10,7 +10,7 @@ import pytest
 from producers.filesystem.problems import Problem
 from producers.filesystem.selection import Selection
 from producers.filesystem.source import FilesystemSource
-from producers.filesystem.walk import Listed, Tree, WatchLimit
+from producers.filesystem.walk import FolderListing, Tree, WatchLimit
 
 
 class Walk:
@@ -24,7 +24,7 @@ class Walk:
         tree = Tree(
             source, os.fsencode(folder), selection=selection, report=self.problems.append, watch=watch
         )
-        self.listed: list[Listed] = list(tree.walk(b"", self.unread))
+        self.listed: list[FolderListing] = list(tree.walk(b"", self.unread))
 
 
 def test_a_folder_is_watched_before_it_is_listed(tmp_path: Path) -> None:
