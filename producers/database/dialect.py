@@ -232,11 +232,11 @@ class Dialect(ABC):
         with suppress(*self.errors):
             self._connection.rollback()
 
-    @contextmanager
-    def committing(self) -> Iterator[None]:
-        """Commit at the end, or roll back where that is an error."""
+    def define_all(self, statements: Iterable[str]) -> None:
+        """Run statements as `define` does, in one transaction where the database can, and commit."""
         try:
-            yield
+            for statement in statements:
+                self.define(statement)
             self.commit()
         except BaseException:
             self.rollback()

@@ -88,7 +88,7 @@ class Relay(Runner[RelayState]):
 
     def sync(self, *, accept: bool) -> Compared:
         """Compare once and drain, in this thread. Raises Busy when another relay leads."""
-        with closing(self._open(self._give_up)) as table:
+        with closing(self._open(stand_by=False)) as table:
             self.state.accept = accept
             self._check_state()
             result = self._compare(table)
@@ -98,26 +98,22 @@ class Relay(Runner[RelayState]):
 
     def open(self) -> OpenTable:
         """Connect, and wait until no other relay leads. Raises Unavailable, Broken or BadSetting."""
-        return self._open(self._stand_by)
+        return self._open(stand_by=True)
 
-    def _open(self, wait: Callable[[], None]) -> OpenTable:
+    def _open(self, *, stand_by: bool) -> OpenTable:
+        state = self.state
         with ExitStack() as stack:
-            dialect = stack.enter_context(closing(connect(self.source, application=self.state.application)))
+            dialect = stack.enter_context(closing(connect(self.source, application=state.application)))
             shape = prepared(dialect, self.source, self._site)
             while not dialect.lead(shape.label):
-                wait()
+                if not stand_by:
+                    raise Busy(self.source.name)
+                state.update(state="standby", problem=None)
+                state.ready.set()
+                state.rest(STANDBY)
+                if state.stopping.is_set():
+                    raise SourceChanged
             warn_of_missing_index(dialect, shape)
-            table = OpenTable(dialect, shape, self._sink, self.state)
+            table = OpenTable(dialect, shape, self._sink, state)
             stack.pop_all()
             return table
-
-    def _give_up(self) -> None:
-        raise Busy(self.source.name)
-
-    def _stand_by(self) -> None:
-        state = self.state
-        state.update(state="standby", problem=None)
-        state.ready.set()
-        state.rest(STANDBY)
-        if state.stopping.is_set():
-            raise SourceChanged

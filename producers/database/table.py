@@ -13,6 +13,8 @@
    although nothing is locked.
 6. What the next relay has to know lies in the database (`checkpoint`), written in the transactions that it is
    true of.
+
+Longer than most modules: draining and comparing share one connection, and are read together.
 """
 
 from __future__ import annotations

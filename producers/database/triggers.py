@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from producers.database.shape import OUTBOX, SOURCES, URLS, Column, Shape, Table, Watched
+from producers.database.shape import OUTBOX, SOURCES, TABLES, URLS, Column, Shape, Table, Watched
 
 if TYPE_CHECKING:
     from producers.database.dialect import Dialect
@@ -39,8 +39,6 @@ class Plan:
     """The statement that notes which definition is installed, so that the relay compares."""
     drop: tuple[str, ...]
     """Statements that remove the triggers."""
-    drop_tables: tuple[str, ...]
-    """Statements that remove the tables of sitemapd; for when no source is left."""
     triggers: tuple[tuple[Table, str], ...]
     """Table and name of each trigger."""
     needed: tuple[str, ...]
@@ -91,9 +89,8 @@ def plan_of(dialect: Dialect, shape: Shape) -> Plan:
         create=tuple(statement.replace(MARK, definition) for statement in create),
         note=note,
         drop=tuple(statement for _, triggers in each for statement in triggers.drop),
-        drop_tables=tuple(f"DROP TABLE IF EXISTS {dialect.ours(name)}" for name in (OUTBOX, SOURCES, URLS)),
         triggers=tuple((table, name) for table, triggers in each for name in triggers.names),
-        needed=(OUTBOX, SOURCES, URLS) if shape.feeds else (OUTBOX, SOURCES),
+        needed=TABLES if shape.feeds else (OUTBOX, SOURCES),
         grants=tuple(_grants(dialect, shape)) if dialect.role else (),
     )
 
