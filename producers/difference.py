@@ -228,7 +228,8 @@ def send_difference(
     Unavailable: a part may have been sent then, and the next comparison sends the rest.
     """
     touched = difference.touched
-    difference.leave_out(touched)
+    if touched:
+        difference.leave_out(touched)
     listed, wanted = difference.listed(), difference.wanted()
     held = None if hold_deletes else guard.judge(difference, listed=listed, wanted=wanted, accept=accept)
     kept = held.deletes if held else difference.gone() if hold_deletes else 0
