@@ -1,4 +1,4 @@
-"""`sitemapd doctor`: looks at everything that can be wrong and says it in sentences."""
+"""`sitemapd doctor`: checks everything that can be wrong and prints one sentence for each fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     fine: bool
@@ -31,11 +31,11 @@ class Finding(NamedTuple):
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 @click.option(
-    "--web-user", metavar="USER", help="See whether the web server's user can read what is published."
+    "--web-user", metavar="USER", help="Check that the web server's user can read the published files."
 )
 @click.pass_obj
 def doctor(context: Context, as_json: bool, web_user: str | None) -> None:
-    """Look at the configuration, Redis, the outputs and the workers; exit 1 if something is wrong."""
+    """Check the configuration, Redis, the outputs and the workers; exit 1 if something is wrong."""
     parts = context.parts
     findings = list(_look(parts, web_user))
     if as_json:

@@ -25,7 +25,9 @@ log = logging.getLogger("sitemapd")
 @click.command()
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
 @click.option("--base-url", metavar="URL", help="Address of the folder that is published.")
-@click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Its folder here.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), metavar="DIR", help="The folder that sitemapd writes to."
+)
 @click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option(
