@@ -97,7 +97,7 @@ class Watcher(Runner[WatchState]):
         more = {
             "directory": str(self.source.directory),
             "waiting": len(self.state.pending),
-            "last_trouble": self.state.problems.last or None,
+            "last_warning": self.state.problems.last or None,
         }
         return {**more, **super().health()}
 
