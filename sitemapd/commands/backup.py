@@ -126,7 +126,7 @@ def _restore_backup(parts: Parts, name: str, backup: Backup, alive: Callable[[],
     if found.events:
         text += f" {found.events:,} events that were not folded yet are applied."
     if found.unreadable:
-        text += f" These files can't be read and are rendered anew: {', '.join(found.unreadable)}."
+        text += f" The workers render these unreadable files again: {', '.join(found.unreadable)}."
     return text, found._asdict()
 
 

@@ -146,7 +146,7 @@ def _keep_running(server: EmbeddedServer, stop: Event) -> Thread:
     def watch() -> None:
         while not stop.wait(0.5):
             if not server.alive():
-                log.error("Redis died and is started anew", extra={"action": "redis_died"})
+                log.error("Redis ended; sitemapd starts it again", extra={"action": "redis_died"})
                 try:
                     server.start()
                 except BadSetting as error:

@@ -31,7 +31,7 @@ def token(
     from sitemap_store.model.wire import check_source
 
     if read_only and sources:
-        raise click.UsageError("--read-only goes without --source: a token that looks speaks for none.")
+        raise click.UsageError("--read-only excludes --source: a read-only token may push for no source.")
     for source in (name, *sources):
         try:
             check_source(source)

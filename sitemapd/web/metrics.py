@@ -59,7 +59,7 @@ def _of_server(server: Server) -> Iterator[Metric]:
     yield _gauge("redis_max_bytes", "Its maxmemory; 0 is no bound.", (), {(): server.max_bytes})
     yield _gauge(
         "redis_safe",
-        "Whether it keeps what it is told: noeviction, an append-only file, and its last write went well.",
+        "Whether Redis stores data safely: noeviction, an append-only file, the last write succeeded.",
         (),
         {(): int(server.safe)},
     )
@@ -98,7 +98,7 @@ def _of_publishing(views: list[View]) -> Iterator[Metric]:
     yield _counter("written_bytes", "Bytes written to the output.", views, "bytes")
     leases = CounterMetricFamily(
         "sitemapd_leases_taken_back",
-        "Leases taken from workers: dead ones, or such that were not heard of for too long.",
+        "Leases taken from workers that died, or that did not renew them in time.",
         labels=("site", "reason"),
     )
     for view in views:
@@ -107,7 +107,7 @@ def _of_publishing(views: list[View]) -> Iterator[Metric]:
     yield leases
     differed = CounterMetricFamily(
         "sitemapd_output_differed",
-        "Files found at the output other than they were published: gone, altered, strange (nobody's), "
+        "Files in the output that differed and were replaced: gone, altered, strange (no shard has them), "
         "newer (than a Redis that lost its last changes).",
         labels=("site", "found"),
     )
@@ -126,19 +126,19 @@ def _of_state(views: list[View]) -> Iterator[Metric]:
         yield _gauge(name, said, _SITE, {(view.name,): view.report[field] for view in views})
     yield _gauge(
         "put_aside",
-        "Files that can't be rendered and are put aside; `sitemapd doctor` names them.",
+        "Files that the workers cannot render and that are put aside; `sitemapd doctor` names them.",
         _SITE,
         {(view.name,): len(view.report["aside"]) for view in views},
     )
     yield _gauge(
         "waiting_seconds",
-        "How long the oldest unpublished change has been waiting; 0 when none is.",
+        "How long the oldest unpublished change has waited; 0 if none waits.",
         _SITE,
         {(view.name,): view.report["waiting_ms"] / 1000 for view in views},
     )
     yield _gauge(
         "last_published_timestamp_seconds",
-        "When something was last published.",
+        "When a worker last published a file.",
         _SITE,
         {
             (view.name,): millis(moment) / 1000
@@ -169,13 +169,13 @@ def _of_producers(views: list[View]) -> Iterator[Metric]:
     rows = [((view.name, each.source), each) for view in views for each in view.producers]
     yield _gauge(
         "producer_up",
-        "Whether a watcher or relay runs, was heard of lately and has no problem.",
+        "Whether a watcher or relay runs, reported lately and has no problem.",
         ("site", "source", "kind"),
         {(*place, each.kind): int(each.fine) for place, each in rows},
     )
     overflows = CounterMetricFamily(
         "sitemapd_watcher_overflows",
-        "How often a watcher lost file events and scanned its folder anew, since it was started.",
+        "How often a watcher lost file events and scanned its folder again, since its start.",
         labels=_PRODUCER,
     )
     for place, each in rows:
