@@ -93,7 +93,9 @@ def _of_publishing(views: list[View]) -> Iterator[Metric]:
         for file, measured in sorted(view.totals.lag.items()):
             lag.add_metric([view.name, file], _buckets(measured), measured.total_ms / 1000)
     yield lag
-    yield _counter("shards_rewritten", "Shards whose file changed, appeared or went.", views, "rewrites")
+    yield _counter(
+        "shards_rewritten", "Shards whose file a worker changed, added or removed.", views, "rewrites"
+    )
     yield _counter("index_rewritten", "Index files rewritten.", views, "index_rewrites")
     yield _counter("written_bytes", "Bytes written to the output.", views, "bytes")
     leases = CounterMetricFamily(
@@ -119,8 +121,8 @@ def _of_publishing(views: list[View]) -> Iterator[Metric]:
 
 def _of_state(views: list[View]) -> Iterator[Metric]:
     for name, said, field in (
-        ("due_shards", "Shards and index files that wait for a rewrite, or for their time.", "due_shards"),
-        ("unfolded_events", "Events that are stored and not folded.", "unfolded_events"),
+        ("due_shards", "Shards and index files that wait for a rewrite.", "due_shards"),
+        ("unfolded_events", "Events that are stored and not yet folded.", "unfolded_events"),
         ("workers", "Worker processes seen in the last 5 seconds.", "workers"),
     ):
         yield _gauge(name, said, _SITE, {(view.name,): view.report[field] for view in views})
@@ -184,7 +186,12 @@ def _of_producers(views: list[View]) -> Iterator[Metric]:
     yield overflows
     for name, said, kind, field in (
         ("watcher_held_deletes", "Deletes held back by the guard.", "watch", "held_deletes"),
-        ("watcher_waiting_paths", "Paths that changed and were not looked at yet.", "watch", "waiting"),
+        (
+            "watcher_waiting_paths",
+            "Paths that changed and that the watcher has not read yet.",
+            "watch",
+            "waiting",
+        ),
         ("outbox_rows", "Rows in a database's outbox.", "relay", "lag_rows"),
         ("outbox_lag_seconds", "Age of the oldest row in a database's outbox.", "relay", "lag_seconds"),
     ):
