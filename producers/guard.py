@@ -142,7 +142,13 @@ class Guard:
                 )
         elif known is None or known.id != held.id or known.accepted or known.deletes != held.deletes:
             hold(self._store, self._source, held, self._digests)
-            log.error("%s", sentence(self._source, held, self._command), extra=self._extra("deletes_held"))
+            log.error(
+                "%s If that is meant, run `%s accept-deletes %s`",
+                sentence(self._source, held),
+                self._command,
+                self._source,
+                extra=self._extra("deletes_held"),
+            )
         self.held = held
 
     def passed(self) -> None:
@@ -183,8 +189,8 @@ def digest_of(*settings: object) -> str:
     return hashlib.blake2b(repr(settings).encode(), digest_size=8).hexdigest()
 
 
-def sentence(source: str, held: Held, command: str) -> str:
-    """What is held back, with examples, and the command that lets it pass."""
+def sentence(source: str, held: Held) -> str:
+    """What is held back, with examples."""
     others = held.deletes - held.moves
     parts = []
     if held.moves:
@@ -194,6 +200,5 @@ def sentence(source: str, held: Held, command: str) -> str:
         parts.append(f"{share} {_GONE[held.kind]}: their deletes are held back, so they stay listed")
     return (
         f"{source}: {'; '.join(parts)} ({', '.join(held.examples)}"
-        f"{', …' if held.deletes > len(held.examples) else ''}). If that is meant, run "
-        f"`{command} accept-deletes {source}`"
+        f"{', …' if held.deletes > len(held.examples) else ''})."
     )

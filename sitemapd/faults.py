@@ -1,7 +1,8 @@
-"""Fault injection for the tests: `SITEMAPD_TEST_FAULTS=FOLDER` in a worker's environment.
+"""Fault injection for the tests: `SITEMAPD_TEST_FAULTS=FOLDER` in the environment of a worker or `compact`.
 
-The worker that first reaches a point (a name in `worker.publish` or `worker.index`) for which FOLDER has a
-file of that name removes the file, and is then killed or stopped, as the file says (`kill`, `stop`).
+The process that first reaches a point (a name in `worker.publish`, `worker.index` or `worker.merge`) for
+which FOLDER has a file of that name removes the file, and is then killed or stopped, as the file says
+(`kill`, `stop`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 def from_environment(environ: Mapping[str, str]) -> Callable[[str], None]:
-    """The fault hook of a worker: does nothing unless the variable is set."""
+    """The fault hook of a process: does nothing unless the variable is set."""
     if not environ.get(VARIABLE):
         return no_fault
     folder = Path(environ[VARIABLE])
@@ -29,7 +30,7 @@ def from_environment(environ: Mapping[str, str]) -> Callable[[str], None]:
             action = armed.read_text()
             armed.unlink()
         except FileNotFoundError:
-            return  # not armed, or another worker was first
+            return  # not armed, or another process was first
         os.kill(os.getpid(), _SIGNALS[action])
 
     return fault

@@ -30,7 +30,7 @@ def held_report(parts: Parts, site: str) -> dict[str, dict[str, Any]]:
             **{name: value for name, value in asdict(held).items() if name != "id"},
             "since": format_instant(held.since),
             "command": f"{command} accept-deletes {source}",
-            "sentence": sentence(source, held, command),
+            "sentence": sentence(source, held),
         }
         for source, held in held_of(parts, site).items()
     }

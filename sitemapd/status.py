@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sitemap_store.model.dates import format_instant
 from sitemap_store.redis.connection import translated
-from sitemap_store.redis.observed import history, producers, totals, uncovered
+from sitemap_store.redis.observed import DAY, history, producers, totals, uncovered
 from sitemap_store.redis.state import Partition
 from sitemap_store.redis.store import Store, level
 
@@ -71,6 +71,7 @@ def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
         "urls": urls,
         "shards": sum(section["shards"] for section in sections.values()),
         **total,
+        "refused_day": sum(step.refused for step in history(store, now, DAY)[0]),
         "last_published": format_instant(last, always_milliseconds=True) if last else None,
         "workers": len(workers),
         "aside": dict(sorted(aside.items())),
@@ -110,13 +111,8 @@ def problems(
         yield Problem(
             f"The oldest change has waited for {wait:,.0f} min to be published.", f"{command} doctor"
         )
-    for source, row in held.items():
-        examples = ", ".join(row["examples"])
-        yield Problem(
-            f"{row['deletes']:,} of {row['listed']:,} URLs of the source {source} would be deleted, such as "
-            f"{examples}. They stay listed until you accept that.",
-            row["command"],
-        )
+    for row in held.values():
+        yield Problem(f"{row['sentence']} If that is meant, accept it.", row["command"])
     for file, reason in report["aside"].items():
         yield Problem(
             f"{file} can't be rendered and is put aside: {reason}. Delete the URL that is named, or update "
@@ -132,9 +128,9 @@ def problems(
             f"{', '.join(left['examples'])}.",
             left["command"],
         )
-    if report["refused"]:
+    if report["refused_day"]:
         yield Problem(
-            f"{report['refused']:,} events were refused since the site began.", f"{command} rejected"
+            f"{report['refused_day']:,} events were refused in the last 24 hours.", f"{command} rejected"
         )
 
 

@@ -1,8 +1,9 @@
 """Compares files with their rows in the cache, and sends what differs.
 
 Full scans and looks at pending paths happen on one thread and take turns: between two folders of a
-scan, ripe paths are looked at. So that the scan does not take back what such a look found, the look
-tells it which folders exist (`_visited`), and the cache strikes the files that are there after all.
+scan, ripe paths are looked at. So that the scan does not take back what such a look found, what the scan
+has read so far is sent before it, the look tells it which folders exist (`_visited`), and the cache
+strikes the files that are there after all.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class Scanner:
         self._sender = sender
         self._clock = clock
         self._visited: set[bytes] | None = None
+        self._flush_scan: Callable[[], object] = lambda: None
         self._knows_rules = False
         self._changes_seen = -1
         self._nothing_turns: tuple[float, float] = (0, 0)
@@ -87,6 +89,7 @@ class Scanner:
         self._cache.find_all()
         self._visited = set()
         take_in = self._sender.change if send else self._sender.remember
+        self._flush_scan = lambda: self._flush(batch, take_in)
         try:
             for listed, missed in self._compared(b"", batch, self._visited):
                 files += len(listed.files)
@@ -97,6 +100,7 @@ class Scanner:
             self._flush(batch, take_in)
         finally:
             self._visited = None
+            self._flush_scan = lambda: None
         self.check_root()
         self._knows_rules = True
         return files
@@ -108,6 +112,7 @@ class Scanner:
         before anything is sent when the directory is another one by now.
         """
         self.check_root()
+        self._flush_scan()
         sent = 0
         batch = _Batch()
         covered: set[bytes] = set()

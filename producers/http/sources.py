@@ -55,12 +55,12 @@ class Sources:
         try:
             now = await state.look()
             # What others say from now on is newer than the list, and they needn't wait for the look.
-            began = now - math.ceil((time.monotonic() - arrived) * 1000)
+            began = await state.run(lambda: state.sink.store.stamp(_ms_since(arrived)))
             desired = await asyncio.to_thread(DesiredList, source)
             site, result = state.sink.store.site, Result()
             async for batch in batches(body.pieces(caps.sync), split):
                 refused = await state.run(
-                    partial(_take, desired, batch, site, source, began), patience=LONGEST_S
+                    partial(_take, desired, batch, site, source, now), patience=LONGEST_S
                 )
                 for line, error in refused:
                     result.refuse(line, error)
@@ -82,6 +82,10 @@ class Sources:
             if desired is not None:
                 desired.close()
         return answer({**synced.summary(), "refused": result.body()["refused"]}, 202)
+
+
+def _ms_since(moment: float) -> int:
+    return math.ceil((time.monotonic() - moment) * 1000)
 
 
 def _take(desired: DesiredList, batch: Batch, site: Site, source: str, now: int) -> list[tuple[int, Refused]]:

@@ -90,7 +90,7 @@ def _read_others(item: Mapping[Any, Any], fields: list[Any], site: Site, now: in
         if warning:
             warnings = (warning,)
     if fields[_AT] is not None and fields[_AT] > now + FUTURE_MS:
-        fields[_AT] = now
+        fields[_AT] = None
         loc, at = fields[_LOC], _shown(item["at"])
         warnings += (f"The at {at} of {loc} is over five minutes ahead, so it counts as now.",)
     return warnings

@@ -40,11 +40,12 @@ class Keys:
         """The hash of what can be due: of a shard by its id, of index file k by `i<k>`."""
         return self.index(member[1:]) if member.startswith("i") else self.shard(member)
 
-    @_key("hash", writer="every script", bound="12 fields")
+    @_key("hash", writer="every script", bound="13 fields")
     def state(self) -> str:
         """The partition as a whole: id, partitions, looks (digest of the settings that files depend on),
         config (their number), buckets, seats, next (last shard id), leases (last lease number), logged
-        (unfolded events), index_hint, restoring, site (what producers must know)."""
+        (unfolded events), index_hint, restoring, stamp (of the newest append, never less
+        than before), site (what producers must know)."""
         return f"{self.prefix}:state"
 
     @_key("hash", writer="append, commit, restore", bound="24 fields on average, about 70 at most")

@@ -48,6 +48,7 @@ class Once:
 
     def __init__(self, store: Store, *names: str, bounds: Bounds = DEFAULT) -> None:
         self._bounds = bounds
+        self._store = store
         self._partition = store.partitions[0]
         # Lengths, so that no two lists of names look alike.
         text = "".join(f"{len(name)} {name}" for name in names)
@@ -55,7 +56,8 @@ class Once:
 
     def take(self) -> KeyState:
         """Hold the key, unless another request has it or is done with it."""
-        state, found = self._partition.once(self._digest, KEPT_MS, *self._bounds, "", HOLD_MS)
+        first = self._store.stamp()
+        state, found = self._partition.once(self._digest, KEPT_MS, *self._bounds, "", HOLD_MS, first)
         match state:
             case b"done":
                 return KeyState("done", answer=found)

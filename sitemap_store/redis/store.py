@@ -44,6 +44,7 @@ class Store:
     def __init__(self, client: redis.Redis, site: Site, *, clock: Clock = server_clock) -> None:
         self.client = client
         self.site = site
+        self._clock = clock
         self.partitions = tuple(Partition(client, site, p, clock=clock) for p in range(site.partitions))
 
     def append(self, events: Iterable[Event], *, delay_ms: int = 0) -> list[Wake]:
@@ -177,6 +178,19 @@ class Store:
         with translated():
             seconds, micros = self.client.time()
         return int(seconds) * 1000 + int(micros) // 1000
+
+    def stamp(self, ago: int = 0) -> int:
+        """The `at` of what was true `ago` ms ago, in epoch milliseconds: what is appended later wins over it.
+
+        It is by Redis' clock. Where that was set back, it is the newest append's: what is true now would lose
+        against that otherwise.
+        """
+        with translated(), self.client.pipeline(transaction=False) as pipe:
+            for partition in self.partitions:
+                pipe.hget(partition.keys.state(), "stamp")
+            newest = max(int(stamp or 0) for stamp in pipe.execute())
+        now = self._clock() or self.now()
+        return newest if newest > now else now - ago
 
     def has_held(self) -> bool:
         """Whether something that a restore held back is still to be appended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -115,12 +116,14 @@ def _report(groups: Sequence[_Group], busy: Sequence[_Group]) -> dict[str, dict[
 
 def _merge(parts: Parts, groups: Sequence[_Group], *, quiet: bool) -> list[_Group]:
     """Merge groups, those in use again and again for a while; returns those that stayed in use."""
+    from sitemapd.faults import from_environment
     from worker.merge import merge_shards
     from worker.processes import process_name
-    from worker.site import WorkerSite, no_fault
+    from worker.site import WorkerSite
 
+    fault = from_environment(os.environ)
     sites = {
-        name: WorkerSite(parts.sites[name], parts.folder(name), process_name(), no_fault)
+        name: WorkerSite(parts.sites[name], parts.folder(name), process_name(), fault)
         for name in dict.fromkeys(group.site for group in groups)
     }
     waiting, deadline = list(groups), time.monotonic() + PATIENCE_S

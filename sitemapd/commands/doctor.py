@@ -156,7 +156,11 @@ def _held(parts: Parts, name: str) -> Iterator[Finding]:
     from sitemapd.held import held_report
 
     for source, held in held_report(parts, name).items():
-        yield Finding(f"deletes of {source} of {name}", False, held["sentence"])
+        yield Finding(
+            f"deletes of {source} of {name}",
+            False,
+            f"{held['sentence']} If that is meant, run `{held['command']}`",
+        )
 
 
 def _packages() -> Finding:

@@ -48,7 +48,7 @@ def await_published(context: Context, timeout: float) -> None:
 def status(context: Context, as_json: bool) -> None:
     """Print the state of each site and section."""
     from sitemapd.held import held_report
-    from sitemapd.status import report
+    from sitemapd.status import problems, report
 
     names = [context.site_name] if context.site else list(context.parts.sites)
     sites = {
@@ -72,15 +72,9 @@ def status(context: Context, as_json: bool) -> None:
             f"{site['refused']:,} refused, {site['workers']} workers, "
             f"{site['redis_bytes_per_url'] or '-'} Redis bytes per URL"
         )
-        for held in site["held"].values():
-            click.echo(f"  HELD BACK {held['sentence']}")
-        for file, reason in site["aside"].items():
-            click.echo(f"  {file} can't be rendered and is put aside; see `sitemapd doctor`: {reason}")
-        if (left := site["uncovered"])["urls"]:
-            click.echo(
-                f"  base_url, strip_query and limits no longer cover {left['urls']:,} of these URLs, "
-                f"such as {', '.join(left['examples'])}; `{left['command']}` deletes them"
-            )
+        for wrong in problems(site, site["held"], context.parts.command_for(name)):
+            run = f" Run: `{wrong.command}`" if wrong.command else ""
+            click.echo(f"  PROBLEM {wrong.detail}{run}")
         differed = ", ".join(f"{count:,} {kind}" for kind, count in site["differed"].items() if count)
         if differed:
             click.echo(f"  files at the output that differed and were replaced: {differed}")

@@ -69,7 +69,7 @@ def _leave_scope(context: Context, *, as_json: bool) -> None:
     from sitemap_store.model.scope import covers
 
     sink = context.parts.publisher(context.site_name)
-    rules, at = sink.store.site.rules, sink.store.now()
+    rules, at = sink.store.site.rules, sink.store.stamp()
     deleted = sink.send(
         (Event("delete", entry.loc, at=at) for entry in sink.store.listing() if not covers(entry.loc, rules)),
         bulk=True,
@@ -137,10 +137,10 @@ def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, a
             hint="It is compared by itself, not with a file.",
         )
     sink, site = parts.publisher(name), parts.sites[name]
-    began, refusals = sink.store.now(), 0
+    began, now, refusals = sink.store.stamp(), sink.store.now(), 0
     with DesiredList(source) as desired:
         for batch in read_lines(file):
-            refusals_here = _take(desired, batch.items, site, source, began)
+            refusals_here = _take(desired, batch.items, site, source, now)
             for place, each in refusals_here:
                 refusals += 1
                 if refusals <= SHOWN and not as_json:

@@ -378,7 +378,7 @@ def test_what_the_site_no_longer_covers_is_let_go(place: Place, redis_url: str) 
     until(lambda: uncovered(place)["urls"] == 2, what="both are counted")
     found = uncovered(place)
     assert set(found["examples"]) == {f"{BASE}shop/b?ref=x", f"{BASE}old/c"}
-    assert "no longer cover 2 of these URLs" in place.ok("status").out
+    assert "no longer cover 2 published URLs" in place.ok("status").out
     assert f"`{found['command']}`" in place.ok("status").out
     assert place.ok("show", f"{BASE}shop/b?ref=x", "--json").json["loc"] == f"{BASE}shop/b?ref=x"
     assert f"loc: {BASE}old/c\n" in place.ok("show", f"{BASE}old/c").out

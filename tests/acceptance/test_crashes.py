@@ -109,7 +109,8 @@ def stock() -> list[dict[str, object]]:
 
 @pytest.mark.parametrize(
     ("point", "processes"),
-    [(point, 2) for point in POINTS] + [(point, 1) for point in ("committed", "renamed", "index_renamed")],
+    [(point, 2) for point in POINTS]
+    + [pytest.param(point, 1, marks=pytest.mark.long) for point in ("committed", "renamed", "index_renamed")],
 )
 def test_killed_worker_loses_nothing(shop: Shop, point: str, processes: int) -> None:
     """kill -9 between any two steps of a rewrite: all is published long before a lease ends, and once."""

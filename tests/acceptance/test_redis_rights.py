@@ -20,7 +20,10 @@ UNSEEN: dict[str, set[str]] = {
 }
 
 
-@pytest.mark.parametrize("rights", UNSEEN)
+@pytest.mark.parametrize(
+    "rights",
+    ["-config -info", *[pytest.param(each, marks=pytest.mark.long) for each in ("-config", "-info")]],
+)
 def test_what_could_not_be_checked_is_a_warning(
     place: Place, any_redis: RedisServer, redis_url: str, rights: str
 ) -> None:

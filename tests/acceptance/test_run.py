@@ -195,8 +195,15 @@ def test_embedded_server_that_dies_is_started_anew(site: Run) -> None:
     assert not running(site.place.folder)
 
 
-@pytest.mark.parametrize("word", ["restore", "restore --discard"])
-@pytest.mark.parametrize("lost", ["data", "data/redis"])
+@pytest.mark.parametrize(
+    ("lost", "word"),
+    [
+        ("data", "restore"),
+        ("data/redis", "restore --discard"),
+        pytest.param("data", "restore --discard", marks=pytest.mark.long),
+        pytest.param("data/redis", "restore", marks=pytest.mark.long),
+    ],
+)
 def test_a_lost_data_folder_is_one_command_away(place: Place, lost: str, word: str) -> None:
     """A run without its data refuses to publish, and the command that it prints is all there is to type."""
     content = place.folder / "content"

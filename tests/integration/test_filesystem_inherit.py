@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,25 @@ def test_a_broken_parent_keeps_its_pages_as_they_were(world: World) -> None:
     world.until_urls("a/", "a/one", "a/new", "b/two", "b/new")
 
 
+@contextmanager
+def scanner_of(world: World, **options: str) -> Iterator[Scanner]:
+    """A scanner of the folder, without the thread and the watches of a watcher."""
+    source = world.source(**options)
+    guard = Guard(world.publisher.store, source.name, "watch", share=source.max_delete)
+    root, cache, problems = Root(source.directory, source.name), Cache(None), list[Problem]()
+    selection = Selection(source.include, source.left_out, source.generator)
+    with closing(cache):
+        yield Scanner(
+            root,
+            Tree(source, root.path, selection=selection, report=problems.append, watch=None),
+            selection,
+            Examiner(source, world.site, settle_ns=0, report=problems.append),
+            cache,
+            Sender(source.name, world.publisher, cache, problems.append, guard),
+            lambda: int(time.time() * 1000),
+        )
+
+
 def test_a_look_before_the_first_scan_came_to_a_folder_waits_for_it(world: World) -> None:
     """What a folder hides is known when the scan has been there: no draft is published for a moment."""
     world.write("a/one.md")
@@ -156,24 +176,39 @@ def test_a_look_before_the_first_scan_came_to_a_folder_waits_for_it(world: World
     world.write("z/two.md")
     world.write("y/.sitemapignore", "three.md")
     world.write("y/three.md")
-    source = world.source(generator="hugo")
-    guard = Guard(world.publisher.store, source.name, "watch", share=source.max_delete)
-    root, cache, problems = Root(source.directory, source.name), Cache(None), list[Problem]()
-    selection = Selection(source.include, source.left_out, source.generator)
-    scanner = Scanner(
-        root,
-        Tree(source, root.path, selection=selection, report=problems.append, watch=None),
-        selection,
-        Examiner(source, world.site, settle_ns=0, report=problems.append),
-        cache,
-        Sender(source.name, world.publisher, cache, problems.append, guard),
-        lambda: int(time.time() * 1000),
-    )
+    with scanner_of(world, generator="hugo") as scanner:
 
-    def between() -> None:
-        scanner.look([b"z/two.md", b"y/three.md", b"a/one.md"])
+        def between() -> None:
+            scanner.look([b"z/two.md", b"y/three.md", b"a/one.md"])
 
-    scanner.scan(send=True, between=between)
+        scanner.scan(send=True, between=between)
     assert world.urls() == {"a/one"}
     assert [event.loc for event in world.publisher.events] == [BASE + "a/one"]
-    cache.close()
+
+
+@pytest.mark.parametrize("change", ["written", "removed", "moved"])
+def test_what_a_look_finds_during_a_scan_stays(world: World, change: str) -> None:
+    """What the scan read of the file before, and had not sent yet, is not sent after it."""
+    one = world.write("a/one.md", "---\nlastmod: 2026-01-01\n---\n")
+    world.write("b/two.md", "---\nlastmod: 2026-01-01\n---\n")
+    with scanner_of(world) as scanner:
+        turns = iter(("", "a", "b"))
+
+        def between() -> None:
+            if next(turns) == "a":  # which was read now; b was not
+                if change == "written":
+                    one.write_text("---\nlastmod: 2026-02-02\n---\n")
+                elif change == "removed":
+                    one.unlink()
+                else:
+                    one.rename(world.content / "b/three.md")
+                scanner.look([b"a/one.md", b"b/three.md"])
+
+        scanner.scan(send=True, between=between)
+    found = {path: entry.lastmod for path, entry in world.entries().items()}
+    first = {
+        "written": {"a/one": "2026-02-02"},
+        "removed": {},
+        "moved": {"b/three": "2026-01-01"},
+    }
+    assert found == {**first[change], "b/two": "2026-01-01"}

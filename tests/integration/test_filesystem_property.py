@@ -274,14 +274,14 @@ def test_the_state_follows_the_tree(
     tmp_path: Path, any_redis: RedisServer, polling: str, generator: str
 ) -> None:
     """Random writes, saves, renames, moves in and out, cascades, links, deploys, bursts and restarts."""
-    check(InThisProcess(tmp_path / "home", any_redis, polling, generator), count=15, steps=25)
+    check(InThisProcess(tmp_path / "home", any_redis, polling, generator), count=8, steps=25)
 
 
 def test_the_published_sitemaps_follow_the_tree(tmp_path: Path) -> None:
     """The same with real processes: what a crawler finds is what a plain look at the tree finds."""
     place = Place(tmp_path)
     try:
-        check(InProcesses(place), count=4, steps=20)
+        check(InProcesses(place), count=3, steps=20)
     finally:
         place.close()
 

@@ -357,3 +357,62 @@ def test_published_tree_equals_the_dict_model(redis_server: RedisServer) -> None
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+class Sparse(Machine):
+    """A site of sparse shards, in which much is merged: at any step something comes, dies or stands still."""
+
+    @initialize(
+        partitions=st.sampled_from([1, 1, 3]),
+        gzip=st.booleans(),
+        index_size=st.sampled_from([2, 9]),
+        urls_per_file=st.just(50_000),
+        shard_size=st.just(3),
+    )
+    def begin(
+        self, partitions: int, gzip: bool, index_size: int, urls_per_file: int, shard_size: int
+    ) -> None:
+        """Every second URL of full shards is deleted."""
+        super().begin(partitions, gzip, index_size, urls_per_file, shard_size)
+        self._say("add", PATHS)
+        self.world.settle()
+        self._say("delete", PATHS[::2])
+        self.world.settle()
+        self.check_settled()
+
+    def _say(self, op: Any, paths: list[str]) -> None:
+        events = [Event(op, BASE + path) for path in paths]
+        for event in events:
+            self.model.apply(event, self.world.now)
+        for wake in self.world.store.append(events):
+            self.world.enqueue(wake)
+
+    @rule(
+        picks=st.lists(st.integers(0, 1000), min_size=2, max_size=4),
+        point=st.sampled_from(MERGE_POINTS),
+        what=st.sampled_from(["dies", "stands still", "events come"]),
+    )
+    def merge_all(self, picks: list[int], point: str, what: str) -> None:
+        """Shards that may be merged, and something happens in the middle of it."""
+        self.merge(picks, "C", point, what, settled=True)
+
+    @rule(paths=st.lists(st.sampled_from(PATHS), min_size=1, max_size=6), days=st.sampled_from([0, 0, 2]))
+    def thin_out(self, paths: list[str], days: int) -> None:
+        """Some URLs go; on some days long enough ago that nothing remembers them."""
+        self.listed -= {BASE + path for path in paths}
+        self._say("delete", paths)
+        for _ in range(days):
+            self.next_day()
+
+
+def test_what_is_merged_equals_the_dict_model(redis_server: RedisServer) -> None:
+    """The same with merges most of the time."""
+    Sparse.server = redis_server
+    run_state_machine_as_test(
+        Sparse,
+        settings=settings(
+            max_examples=examples(30),
+            stateful_step_count=25,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -6,9 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from sitemap_store.model.dates import format_instant
+from sitemap_store.model.events import Event
 from sitemap_store.model.site import Site
+from sitemap_store.model.wire import check
 from sitemap_store.redis.once import HOLD_MS, KEPT_MS, Bounds, Once
-from tests.world import World, make_site
+from tests.published import published
+from tests.world import BASE, World, make_site
 
 MakeWorld = Callable[[Site], World]
 
@@ -72,3 +76,53 @@ def test_a_key_that_is_unknown_is_not_renewed(make_world: MakeWorld) -> None:
     world = make_world(make_site())
     Once(world.store, "key").renew(7)
     assert Once(world.store, "key").take().state == "new"
+
+
+HOUR = 3_600_000
+PATHS = [f"p/{n}" for n in range(24)]
+
+
+def publish(world: World, *events: Event) -> set[str]:
+    """Append events and let them be published; the paths that are listed then."""
+    for wake in world.store.append(events):
+        world.enqueue(wake)
+    world.settle()
+    return {loc.removeprefix(BASE) for loc in published(world.folder)}
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_request_that_is_sent_again_counts_though_the_clock_was_set_back(
+    make_world: MakeWorld, partitions: int
+) -> None:
+    """Its events are newer than all that was stored before the key was first seen."""
+    world = make_world(make_site(partitions=partitions))
+    assert publish(world, *(Event("add", BASE + path) for path in PATHS)) == set(PATHS)
+    world.now -= HOUR
+    once = Once(world.store, "key")
+    once.release(once.take().first)
+    again = once.take()
+    assert again.state == "again"
+    assert publish(world, *(Event("delete", BASE + path, at=again.first) for path in PATHS)) == set()
+
+
+def test_others_win_over_a_request_that_is_sent_again(make_world: MakeWorld) -> None:
+    """What came between the first time and the second is newer."""
+    world = make_world(make_site())
+    publish(world, Event("add", BASE + "x"))
+    taken = Once(world.store, "key").take()
+    world.now += 5
+    publish(world, Event("update", BASE + "x", priority="0.9"))
+    assert publish(world, Event("delete", BASE + "x", at=taken.first)) == {"x"}
+
+
+@pytest.mark.parametrize("ahead", [0, HOUR])
+def test_what_is_said_after_the_clock_was_set_back_counts(make_world: MakeWorld, ahead: int) -> None:
+    """Without an `at`, with that of a list, and with one by a producer whose clock is right."""
+    world = make_world(make_site())
+    publish(world, *(Event("add", BASE + path) for path in PATHS))
+    world.now -= HOUR
+    item = {"op": "delete", "loc": BASE + PATHS[0], "at": format_instant(world.now + HOUR + ahead)}
+    by_a_right_clock, warnings = check(item, world.site, world.now)
+    assert warnings
+    listed = Event("delete", BASE + PATHS[2], at=world.store.stamp(ago=500))
+    assert publish(world, Event("delete", BASE + PATHS[1]), by_a_right_clock, listed) == set(PATHS[3:])

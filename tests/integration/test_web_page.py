@@ -507,7 +507,7 @@ def test_what_is_published_says_which_value_is_a_default(client: redis.Redis, tm
 def test_problems_come_first_with_what_mends_them(world: World) -> None:
     """Held deletes, a source that failed and refusals stand above the numbers, each with its command."""
     note_producer(world.store, "pages", {"kind": "watch", "state": "watching", "problem": "disk on fire"})
-    held = {"deletes": 9, "listed": 10, "examples": [f"{BASE}x"], "command": "sitemapd accept-deletes shop"}
+    held = {"sentence": "shop: 9 of its 10 URLs are gone.", "command": "sitemapd accept-deletes shop"}
     site = dataclasses.replace(served_site(world), held=lambda: {"shop": held})
     with serving({"shop": site}) as web:
         answer = web.page()
@@ -515,7 +515,7 @@ def test_problems_come_first_with_what_mends_them(world: World) -> None:
     assert root.findall(".//h2")[0].text == "Problems"
     commands = [each.text for each in root.iterfind(".//li[@class='problem']/code")]
     assert commands[-3:] == ["sitemapd accept-deletes shop", "sitemapd doctor", "sitemapd rejected"]
-    assert "9 of 10 URLs of the source shop would be deleted" in seen(answer)
+    assert "9 of its 10 URLs are gone" in seen(answer)
     assert "disk on fire" in seen(answer)
 
 

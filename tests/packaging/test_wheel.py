@@ -111,7 +111,7 @@ def test_the_wheel_names_what_it_needs(metadata: email.message.Message) -> None:
     assert metadata["Name"] == "sitemapd"
     assert metadata["Requires-Python"] == ">=3.11"
     assert set(metadata.get_all("Provides-Extra", [])) == {
-        *("embedded", "fast", "mysql", "postgres", "s3"),
+        *("embedded", "fast", "mysql", "postgres"),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from lxml import etree
@@ -117,13 +117,14 @@ def twice(tree: Mapping[str, Collection[str]]) -> list[Found]:
 def lastmods(
     before: Mapping[str, Shown],
     after: Mapping[str, Shown],
-    touched: Collection[str],
+    touched: Callable[[str], bool],
     altered: Collection[str] = (),
 ) -> list[Found]:
     """A lastmod that did not follow the bytes between two settled trees.
 
-    `touched` are the locs that an event was about: a file may have changed and changed back. `altered`
-    are the files that somebody else wrote to: readers had wrong bytes, so their lastmod must have moved.
+    `touched` says of a file's name whether an event was about a URL that is in it, or that was in it
+    meanwhile: such a file may have changed and changed back. `altered` are the files that somebody else
+    wrote to: readers had wrong bytes, so their lastmod must have moved.
     """
     found = []
     for name in sorted(before.keys() & after.keys()):
@@ -137,7 +138,7 @@ def lastmods(
                 found.append(
                     Found("lastmod stays", f"{name} was altered and repaired and still has {old.lastmod}")
                 )
-        elif new.digest == old.digest and new.lastmod != old.lastmod and new.locs.isdisjoint(touched):
+        elif new.digest == old.digest and new.lastmod != old.lastmod and not touched(name):
             found.append(
                 Found(
                     "lastmod moves", f"{name} has the same bytes and went from {old.lastmod} to {new.lastmod}"

@@ -102,10 +102,16 @@ class Folder:
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self.pages: dict[str, str] = {}
+        self.passed: set[str] = set()
+        """Paths of URLs that were there after some step, if only until the next."""
 
     def batch(self, size: int) -> list[Step]:
         """The next changes."""
-        return [self._one() for _ in range(size)]
+        steps = []
+        for _ in range(size):
+            steps.append(self._one())
+            self.passed |= self.expected().keys()
+        return steps
 
     def expected(self) -> dict[str, Entry]:
         """What must be listed."""
@@ -142,10 +148,16 @@ class Table:
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self.rows: dict[str, tuple[str, bool]] = {}
+        self.passed: set[str] = set()
+        """Paths of URLs that were there after some step, if only until the next."""
 
     def batch(self, size: int) -> list[Step]:
         """The next statements, each a transaction of its own."""
-        return [self._one() for _ in range(size)]
+        steps = []
+        for _ in range(size):
+            steps.append(self._one())
+            self.passed |= self.expected().keys()
+        return steps
 
     def expected(self) -> dict[str, Entry]:
         """What must be listed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,6 +10,8 @@ from functools import partial
 from typing import Final
 
 from tests.acceptance.processes import arm, state
+from tests.acceptance.until import until
+from tests.torture.checks import Found, told
 from tests.torture.fault import LOSES_NOTHING, Fault, Strike
 from tests.torture.world import SUPERVISORS, go_on, kill, stop
 
@@ -16,7 +19,11 @@ STEPS: Final = (
     *("claimed", "committed", "renamed", "published"),
     *("index_claimed", "index_renamed", "index_published"),
 )
-"""The points of docs/reliability.md."""
+"""The points of docs/reliability.md that a worker comes to by itself."""
+MERGE_STEPS: Final = ("merge_claimed", "merge_committed")
+"""Those of `compact`. The keeper's merges have them too, and need shards that were at rest for a day."""
+COMPACT_S: Final = 60.0
+"""How long `compact` may take; it gives up after 10 when shards stay in use."""
 REACHED_S: Final = 3.0
 """How long the load has to bring a worker to a step."""
 NEVER_OLD: Final = "old bytes win never for good"
@@ -100,6 +107,32 @@ def _stop_at(step: str, strike: Strike) -> Iterator[None]:
     go_on(chosen)
 
 
+@contextmanager
+def _compact(step: str, action: str, strike: Strike) -> Iterator[None]:
+    """Merge shards beside the load, and strike the command at a step, if one is named."""
+    world = strike.world
+    if step:
+        arm(world.steps, step, action)
+    command = world.place.service("compact")
+
+    def came_to_it() -> bool:
+        return not command.alive() or state(command.pid) == "T"
+
+    until(came_to_it, within=COMPACT_S, what="compact ends, or is struck")
+    if step:
+        with suppress(FileNotFoundError):
+            (world.steps / step).unlink()
+            strike.missed = True
+    if strike.missed or not command.alive():
+        strike.lasts = 0.0
+    yield
+    go_on([command.pid])
+    code = command.ended(within=COMPACT_S)
+    strike.found += told(command.log.splitlines(), "compact")
+    if code not in ((-signal.SIGKILL,) if action == "kill" and not strike.missed else (0, 1)):
+        strike.found.append(Found("compact", f"exit {code}: {command.log[-300:]}"))
+
+
 def _struck(strike: Strike, step: str, action: str) -> list[int]:
     """Strike the next worker that comes to a step; who is stopped then. It may miss."""
     world = strike.world
@@ -145,6 +178,12 @@ def process_faults(lease: float) -> Iterator[Fault]:
         yield ours(name=name, promised=LOSES_NOTHING, means=partial(_kill_service, names))
     for step in STEPS:
         yield killed(name=f"kill-at-{step}", means=partial(_kill_at, step))
+    # What a dead `compact` has leased is free again when the lease ends.
+    merging = partial(ours, promised="no URL is lost or listed twice", within=5.0 + lease)
+    yield merging(name="compact", means=partial(_compact, "", ""), lasts=at_once)
+    for step in MERGE_STEPS:
+        yield merging(name=f"kill-at-{step}", means=partial(_compact, step, "kill"), lasts=at_once)
+        yield merging(name=f"stop-at-{step}", means=partial(_compact, step, "stop"), lasts=past)
     yield ours(name="stop-worker", promised=NEVER_OLD, means=_stop_worker, lasts=(0.5, past[1]))
     yield ours(name="stop-host", promised=NEVER_OLD, means=_stop_host, lasts=past)
     for step in STEPS:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import httpx
@@ -124,14 +125,16 @@ class Life:
             [pusher.batch(part.size) for _ in range(count)]
             for pusher, count in zip(self._events, counts, strict=True)
         ]
-        old = {**self.expected()}
+        passed = {path for path in self.expected() if path.startswith(("pages/", "rows/"))}
         for batches in pushed:
             for batch in batches:
                 self.model.apply(batch)
         edits = [self._folder.batch(max(1, part.size // 4)) for _ in range(part.batches)]
         rows = [self._table.batch(max(1, part.size // 4)) for _ in range(part.batches)]
         now = {BASE + push.path for batches in pushed for batch in batches for push in batch}
-        now |= {BASE + path for path in (*old, *self.expected()) if path.startswith(("pages/", "rows/"))}
+        now |= {BASE + path for path in passed | self._folder.passed | self._table.passed}
+        self._folder.passed.clear()
+        self._table.passed.clear()
         self.touched, self._before = now | self._before, now
         nonsense = batches_of_nonsense(self._nonsense, 1, NONSENSE, self._good)
         self._good = nonsense[-1][1][-1] + 1
@@ -180,7 +183,8 @@ class Life:
             yield Found("service", "HTTP does not answer at rest")
             return
         yield from checks.twice(tree)
-        yield from checks.lastmods(self.tree, shown, self.touched, altered)
+        touched = partial(self.world.held_in, locs=self.touched)
+        yield from checks.lastmods(self.tree, shown, touched, altered)
         yield from checks.restless(shown, again)
         yield from [Found("http", f"{row.detail} over HTTP") for row in checks.restless(again, over_http)]
         self.tree = again

@@ -139,11 +139,11 @@ def shown(lastmod: str, content: str, *locs: str) -> dict[str, Shown]:
     ("before", "after", "touched", "altered", "rule"),
     [
         (shown(OLD, "1"), shown(OLD, "1"), "", "", None),
-        (shown(OLD, "1"), shown(NEW, "2"), "x", "", None),
-        (shown(OLD, "1"), shown(OLD, "2"), "x", "", "lastmod stays"),
-        (shown(NEW, "1"), shown(OLD, "2"), "x", "", "lastmod goes back"),
+        (shown(OLD, "1"), shown(NEW, "2"), "a", "", None),
+        (shown(OLD, "1"), shown(OLD, "2"), "a", "", "lastmod stays"),
+        (shown(NEW, "1"), shown(OLD, "2"), "a", "", "lastmod goes back"),
         (shown(OLD, "1"), shown(NEW, "1"), "", "", "lastmod moves"),
-        (shown(OLD, "1"), shown(NEW, "1"), "x", "", None),
+        (shown(OLD, "1"), shown(NEW, "1"), "a", "", None),
         (shown(OLD, "1"), shown(NEW, "1"), "", "a", None),
         (shown(OLD, "1"), shown(OLD, "1"), "", "a", "lastmod stays"),
     ],
@@ -152,7 +152,8 @@ def test_a_lastmod_that_does_not_follow_the_bytes_is_found(
     before: dict[str, Shown], after: dict[str, Shown], touched: str, altered: str, rule: str | None
 ) -> None:
     """Bytes changed if and only if lastmod moved, and it moves forward."""
-    assert rules(checks.lastmods(before, after, set(touched), set(altered))) == ({rule} if rule else set())
+    found = checks.lastmods(before, after, set(touched).__contains__, set(altered))
+    assert rules(found) == ({rule} if rule else set())
 
 
 @pytest.mark.parametrize(

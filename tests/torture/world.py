@@ -23,7 +23,11 @@ from typing import Final
 
 import httpx
 
+from sitemap_store.model.entries import digest
+from sitemap_store.redis.store import Store
+from sitemapd.build import build
 from sitemapd.faults import VARIABLE
+from sitemapd.settings import load
 from tests.acceptance.place import BASE, ROOT, Place, Service
 from tests.acceptance.processes import running, state
 from tests.acceptance.until import until
@@ -275,6 +279,21 @@ class World:
         """Whether anything is still to be published, as `/v1/status` says."""
         sites = httpx.get(f"{self.find_http()}v1/status", timeout=10).raise_for_status().json()["sites"]
         return any(site["due_shards"] or site["unfolded_events"] for site in sites.values())
+
+    def held_in(self, file: str, locs: Collection[str]) -> bool:
+        """Whether one of these URLs is in a file of the main site, or was until it was deleted."""
+        site = build(load(self.folder / "sitemapd.toml")).sites["main"]
+        assert self.redis is not None
+        with self.redis.client() as client:
+            (part,) = Store(client, site).partitions
+            for key in map(digest, locs):
+                buckets = range(int(client.hget(part.keys.state(), "buckets") or 1))
+                seats = {client.hget(part.keys.directory(bucket), key) for bucket in buckets} - {None}
+                for seat in seats:
+                    section, number = client.hmget(part.keys.shard(int(seat)), "section", "number")
+                    if section and site.shard_file(section.decode(), int(number)) == file:
+                        return True
+        return False
 
     def remount(self, how: str) -> None:
         """Make the output's disk read-only (`ro`) or writable (`rw`)."""

@@ -11,7 +11,10 @@ local now = clock(ARGV[1])
 local min_interval, shard_size, index_size = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local partitions, p, delay = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 
-local stamp = format('%d', now)
+local state = redis.call('HMGET', keys.state(), 'buckets', 'seats', 'restoring', 'stamp')
+-- When these events happened, if they don't say. It never goes back, as the server's clock may: otherwise an
+-- event would lose against what was appended before it.
+local stamp = format('%d', math.max(now, tonumber(state[4] or 0)))
 
 -- Adds records to a list as elements of at most ELEMENT bytes, or of one record: what reads them, reads
 -- whole elements. A text of several records is cut only where it is too long.
@@ -36,11 +39,11 @@ local function push(list, texts)
   redis.call('RPUSH', list, table.concat(element, '\n'))
 end
 
-local state = redis.call('HMGET', keys.state(), 'buckets', 'seats', 'restoring')
 if state[3] then
   local held = {}
   for i = 12, #ARGV, 2 do held[#held + 1] = ARGV[i] end
   push(keys.held(), held)
+  redis.call('HSET', keys.state(), 'stamp', stamp)
   return {}
 end
 local n, seats = tonumber(state[1] or 1), tonumber(state[2] or 0)
@@ -146,7 +149,7 @@ for _, id in ipairs(order) do
   if want(id, at, now) then wake[#wake + 1] = id end
 end
 
-redis.call('HSET', keys.state(), 'buckets', grow(n, seats), 'seats', seats)
+redis.call('HSET', keys.state(), 'buckets', grow(n, seats), 'seats', seats, 'stamp', stamp)
 redis.call('HINCRBY', keys.state(), 'logged', total)
 for count, op, source in string.gmatch(ARGV[9], '(%d+) (%l+) ([^\n]*)') do
   redis.call('HINCRBY', keys.stats(), op, count)
