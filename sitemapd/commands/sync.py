@@ -103,18 +103,19 @@ def _sync_table(context: Context, name: str, source: DatabaseSource, *, accept: 
 
 def _ask_leader(context: Context, source: DatabaseSource, name: str, *, accept: bool) -> dict[str, Any]:
     """Another relay leads: it compares, and we wait until it has."""
+    from producers.database.outbox import is_requested, read_checkpoint, request_comparison
+
     token = f'{{"asked": "{secrets.token_hex(8)}"}}'
     with Opened(context, source.name) as (dialect, shape):
-        before = json.loads(dialect.noted(shape.label)[1] or "{}").get("compared", 0)
+        before = read_checkpoint(dialect, shape.label).get("compared", 0)
         dialect.rollback()
-        dialect.request(shape.label, "accept" if accept else "sync", token)
+        request_comparison(dialect, shape.label, "accept" if accept else "sync", token)
         while True:
-            waiting = dialect.requested(shape.label, token)
-            told = json.loads(dialect.noted(shape.label)[1] or "{}")
+            waiting = is_requested(dialect, shape.label, token)
+            checkpoint = read_checkpoint(dialect, shape.label)
             dialect.rollback()
-            done = not waiting and not told.keys() & {"wanted", "doing"}
-            if done and told.get("compared", 0) > before:
-                return {"asked": True, "held": told.get("held_deletes", 0)}
+            if not waiting and "wanted" not in checkpoint and checkpoint.get("compared", 0) > before:
+                return {"asked": True, "held": checkpoint.get("held_deletes", 0)}
             time.sleep(POLL_S)
 
 
