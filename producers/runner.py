@@ -286,7 +286,7 @@ class Runner(ABC, Generic[State]):
     def _failed(self, problem: str, shown: str, longest: float) -> None:
         state = self.state
         if state.status["problem"] != problem:
-            log.error("%s. Trying again.", problem.rstrip("."), extra=state.extra("source_waits"))
+            log.error("%s. The source retries.", problem.rstrip("."), extra=state.extra("source_waits"))
         state.update(state=shown, problem=problem)
         self._pause = min(max(self._pause * 2, PAUSES[0]), longest)
         if not state.stopping.is_set():

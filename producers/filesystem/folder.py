@@ -119,7 +119,7 @@ class WatchedFolder(OpenSource[bytes]):
         if self._table is not None and (self._lost or not self._table.alive):
             self._count_lost()
             log.warning(
-                "File events of %s were lost (%s): it is scanned anew.",
+                "The watcher lost file events of %s (%s) and scans the folder again.",
                 self._source.directory,
                 self._lost or "the thread that reads them ended",
                 extra=state.extra("events_lost"),

@@ -1,4 +1,4 @@
-"""`sitemapd doctor`: looks at everything that can be wrong and says it in sentences."""
+"""`sitemapd doctor`: checks everything that can be wrong and prints one sentence for each fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     fine: bool
@@ -31,11 +31,11 @@ class Finding(NamedTuple):
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 @click.option(
-    "--web-user", metavar="USER", help="See whether the web server's user can read what is published."
+    "--web-user", metavar="USER", help="Check that the web server's user can read the published files."
 )
 @click.pass_obj
 def doctor(context: Context, as_json: bool, web_user: str | None) -> None:
-    """Look at the configuration, Redis, the outputs and the workers; exit 1 if something is wrong."""
+    """Check the configuration, Redis, the outputs and the workers; exit 1 if something is wrong."""
     parts = context.parts
     findings = list(_look(parts, web_user))
     if as_json:
@@ -56,7 +56,7 @@ def _look(parts: Parts, web_user: str | None) -> Iterator[Finding]:
         yield _try("databases", lambda: _databases(parts))
         yield _try("database values", lambda: _values(parts))
     yield _access(parts)
-    redis = _try("redis", lambda: "; ".join(check_redis(parts)) or "keeps what it is told")
+    redis = _try("redis", lambda: "; ".join(check_redis(parts)) or "stores data safely")
     yield redis
     if redis.fine:
         yield _try("redis may lose", lambda: may_lose(parts.client))
@@ -77,9 +77,7 @@ def _access(parts: Parts) -> Finding:
         return Finding("tokens", True, "every site has one")
     sites = ", ".join(without)
     if parts.settings.trusted_proxies:
-        detail = (
-            f"{sites}: there is a proxy in front and no token, so nobody can push or see the page through it"
-        )
+        detail = f"{sites}: no token is set, so nobody can push or open the page through a proxy"
         return Finding("tokens", False, f"{detail}: make one with `sitemapd token`")
     detail = (
         f"{sites}: none, so this machine alone may push; behind a proxy make one, and set trusted_proxies"
@@ -173,4 +171,4 @@ def _packages() -> Finding:
         place = Path(module.__file__ or "").resolve()
         if not place.is_relative_to(here):
             return Finding("packages", False, f"another package named {name} hides ours: {place}")
-    return Finding("packages", True, "none of ours is hidden by another of its name")
+    return Finding("packages", True, "no other package hides one of sitemapd's")

@@ -32,9 +32,9 @@ _TOTALS: Final = "{added} added, {updated} updated, {deleted} deleted, {unchange
 @click.option(
     "--leave-scope",
     is_flag=True,
-    help="Delete what base_url and strip_query no longer cover, whoever's it is.",
+    help="Delete the URLs of all sources that base_url and strip_query no longer cover.",
 )
-@click.option("--accept-deletes", is_flag=True, help="Delete as much as is found missing.")
+@click.option("--accept-deletes", is_flag=True, help="Accept all deletes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
 def sync(
@@ -45,7 +45,7 @@ def sync(
     accept_deletes: bool,
     as_json: bool,
 ) -> None:
-    """Compare all that a source has with what is listed of it; only the difference becomes events.
+    """Compare a whole source with its listed URLs, and push the difference.
 
     Of a database source the table is compared. Of any other FILE (or - for standard input) lists its URLs,
     as NDJSON such as {"loc":"https://…","lastmod":"2026-03-21"}; what it leaves out is deleted.
