@@ -26,9 +26,9 @@ def check_redis(parts: Parts) -> list[str]:
         with translated("the queue's Redis"):
             parts.queue_client.ping()
         with translated():
-            info = _allowed(client.info)
-            policy = _allowed(lambda: client.config_get("maxmemory-policy").get("maxmemory-policy"))
-            append_only = _allowed(lambda: client.config_get("appendonly").get("appendonly"))
+            info = allowed(client.info)
+            policy = allowed(lambda: client.config_get("maxmemory-policy").get("maxmemory-policy"))
+            append_only = allowed(lambda: client.config_get("appendonly").get("appendonly"))
     except RedisRefuses:
         raise
     except Unavailable as error:
@@ -77,9 +77,9 @@ def may_lose(client: redis.Redis) -> str:
     Raises Unavailable when it is away.
     """
     with translated():
-        info = _allowed(client.info)
+        info = allowed(client.info)
         settings = {
-            name: _allowed(partial(_setting, client, name))
+            name: allowed(partial(_setting, client, name))
             for name in ("appendonly", "appendfsync", "min-replicas-to-write")
         }
     append_only = settings["appendonly"] or {0: "no", 1: "yes"}.get((info or {}).get("aof_enabled", -1))
@@ -111,8 +111,8 @@ def _setting(client: redis.Redis, name: str) -> Any:
     return client.config_get(name).get(name)
 
 
-def _allowed(ask: Callable[[], Any]) -> Any:
-    """What Redis answers; None where this user may not ask, or the server does not know the command."""
+def allowed(ask: Callable[[], Any]) -> Any:
+    """Return what Redis answers; None where its user may not ask, or it does not know the command."""
     try:
         return ask()
     except redis.exceptions.NoPermissionError:

@@ -21,11 +21,12 @@ MOST_WAITING: Final = 1_000_000
 """Rows of one source in the outbox; comparing its table is quicker than looking each of them up."""
 
 
-_WRONG: Final = {
+WRONG: Final = {
     "missing": "are not installed",
     "broken": "can't work: they are disabled, or the user with whose rights they run was dropped",
     "different": "are those of another configuration",
 }
+"""What is wrong with triggers that aren't `installed`, after "the triggers"."""
 
 
 def prepared(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
@@ -56,7 +57,7 @@ def prepared(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
         return shape
     raise BadSetting(
         setting=f"database.{source.name}",
-        detail=f"its triggers {_WRONG[found]}.",
+        detail=f"its triggers {WRONG[found]}.",
         hint=f"Run `sitemapd triggers install {source.name}`.",
     )
 
