@@ -123,7 +123,9 @@ def run(clients: int, seconds: float) -> Report:
             settled(service)
         report = judge(notes, watch, service.output, seconds)
         for log in ("serve.log", "worker.log"):
-            report.faults.extend(f"{log}: {found}" for found in tracebacks((service.folder / log).read_text()))
+            report.faults.extend(
+                f"{log}: {found}" for found in tracebacks((service.folder / log).read_text())
+            )
     return report
 
 
