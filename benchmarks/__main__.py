@@ -29,7 +29,10 @@ def show(title: str, rows: dict[str, dict[str, float]]) -> None:
     for column in columns:
         table.add_column(column, justify="right")
     for name, row in rows.items():
-        table.add_row(name, *(f"{row[column]:,.1f}" for column in columns))
+        values = (row[column] for column in columns)
+        table.add_row(
+            name, *(f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" for value in values)
+        )
     Console(width=170).print(table)
 
 

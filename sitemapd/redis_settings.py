@@ -101,9 +101,9 @@ def may_lose(client: redis.Redis) -> str:
         said = "a power cut loses what the system had not written yet, some 30 s: set appendfsync to everysec"
     replicas = int((info or {}).get("connected_slaves", 0))
     if replicas:
-        said += f". Replicas: {replicas}; one that takes over has lost what it had not got yet"
+        said += f". Replicas: {replicas}; a fail-over loses the writes that the replica had not received"
         if not int(settings["min-replicas-to-write"] or 0):
-            said += ", which min-replicas-to-write bounds"
+            said += "; min-replicas-to-write bounds their number"
     return said
 
 

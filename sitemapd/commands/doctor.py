@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 @click.option(
-    "--web-user", metavar="USER", help="Check whether the web server's user can read what is published."
+    "--web-user", metavar="USER", help="Check that the web server's user can read the published files."
 )
 @click.option(
     "--robots",

@@ -38,12 +38,12 @@ class _Seen(NamedTuple):
 
 @click.command()
 @click.option(
-    "--lines", type=click.IntRange(0, MOST), default=10, show_default=True, help="Past lines to begin with."
+    "--lines", type=click.IntRange(0, MOST), default=10, show_default=True, help="Past lines to print first."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.pass_obj
 def tail(context: Context, lines: int, as_json: bool) -> None:
-    """Follow what comes in, what is published and what is refused, until Ctrl-C."""
+    """Print each accepted, refused and published event until Ctrl-C."""
     names = [context.site_name] if context.site else list(context.parts.sites)
     stores = {name: context.parts.store(name) for name in names}
     seen: dict[str, _Seen] = {}
@@ -109,7 +109,7 @@ def _line(row: Mapping[str, Any], site: str) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and end.")
 @click.pass_obj
 def top(context: Context, interval: float, as_json: bool) -> None:
-    """Show how the sites stand, anew each second, until Ctrl-C; once where there is no terminal."""
+    """Show the state of the sites every second until Ctrl-C; without a terminal, print it once."""
     from rich.console import Console
     from rich.live import Live
 

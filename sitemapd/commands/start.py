@@ -60,7 +60,7 @@ def _quoted(text: str) -> str:
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print what makes a shell complete commands and options; its start-up file evaluates it."""
+    """Print the script that completes commands and options in a shell."""
     from click.shell_completion import get_completion_class
 
     from sitemapd.cli import cli

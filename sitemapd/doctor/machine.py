@@ -34,7 +34,7 @@ def packages() -> str:
                 f"another package named {name} hides ours: {place}. Install sitemapd into an environment of "
                 "its own"
             )
-    return "none of ours is hidden by another of its name"
+    return "no other package hides one of sitemapd's"
 
 
 def versions(distribution: str = "sitemapd") -> str:

@@ -20,12 +20,12 @@ CLOCK_S: Final = 2.0
 
 
 def settings(parts: Parts) -> str:
-    """Check that Redis answers, is new enough, and keeps what it is told."""
+    """Check that Redis answers, is new enough, and stores data safely."""
     warnings = check_redis(parts)
     with translated():
         info = allowed(parts.client.info)
     version = f"version {info['redis_version']}" if info else "of a version that its user may not ask for"
-    return "; ".join([version, *(warnings or ["keeps what it is told"])])
+    return "; ".join([version, *(warnings or ["stores data safely"])])
 
 
 def memory(client: redis.Redis) -> str:

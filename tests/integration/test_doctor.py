@@ -67,7 +67,7 @@ def test_a_version_outside_the_bounds_is_wrong(
 
 def test_a_package_that_hides_ours_is_named(tmp_path: Path) -> None:
     """Another `worker` first on the path is wrong; alone, ours is fine."""
-    assert "none" in machine.packages()
+    assert "no other package" in machine.packages()
     (tmp_path / "worker").mkdir()
     (tmp_path / "worker" / "__init__.py").write_text("")
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfrom sitemapd.doctor import machine\n"
@@ -199,7 +199,7 @@ def test_the_version_of_redis_is_told(redis_url: str, tmp_path: Path) -> None:
     """Beside what its settings mean; one that is away is wrong."""
     said = server.settings(parts(redis_url, tmp_path))
     assert said.startswith("version ")
-    assert said.endswith("keeps what it is told")
+    assert said.endswith("stores data safely")
     with pytest.raises(SitemapdError, match="Start it, or correct the address"):
         server.settings(parts(f"unix://{tmp_path}/none.sock", tmp_path))
 
