@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import http.client
 import json
@@ -14,12 +15,12 @@ import pytest
 from producers.http.mapping import Rule, Template
 from producers.http.signatures import Signature
 from producers.http.webhooks import Webhook
-from sitemapd.web import listen
+from sitemapd.web import feed, listen
 from sitemapd.web.application import application
 from sitemapd.web.server import Server
 from tests.acceptance.until import until
 from tests.integration.http_world import SECRET, HttpWorld, add, token
-from tests.integration.web_site import Web, publish, served_site
+from tests.integration.web_site import Web, publish, served_site, serving
 from tests.integration.web_site import add as added
 from tests.redis_server import RedisServer
 from tests.world import BASE, World, make_site
@@ -222,6 +223,69 @@ def test_one_address_has_its_own_bound(site: World, parser: str) -> None:
         assert status(more[-1].recv(65536)) == 200
         mine.sendall(b"GET /sitemap.xml HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert status(mine.recv(65536)) == 200
+
+
+def test_requests_sent_ahead_are_answered_in_order_up_to_a_bound(site: World, parser: str) -> None:
+    """Sixteen wait behind the first; beyond that the connection closes, and its memory has a bound."""
+    with serving({"shop": served_site(site)}) as web, web.connect() as wire:
+        wire.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 17)
+        got = b""
+        while got.count(b'{"live":true}') < 17:
+            got += wire.recv(65536)
+        # The first of these waits: they all come while a feed is on its way.
+        wire.sendall(b"GET /sites/shop/feed HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b" 200 " in wire.recv(1024)
+        before = len(gc.get_objects())
+        for _ in range(10):
+            wire.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
+        assert served(web)
+        assert len(gc.get_objects()) - before < 5000
+
+
+def test_no_http_behind_a_request_does_not_answer_it(world: HttpWorld) -> None:
+    """What follows a request in the same packet, and is no HTTP, leaves that request its own answer."""
+    head = [
+        "POST /v1/sites/shop/events HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        f"Authorization: Bearer {SECRET}",
+    ]
+    body = json.dumps(add("a")).encode()
+    request = "\r\n".join([*head, f"Content-Length: {len(body)}", "", ""]).encode() + body
+    assert status(world.raw(request + b"no HTTP\r\n\r\n")) == 202
+    assert world.locs() == {"a"}
+    assert status(world.raw(request + b"GET / HTTP/1.1\r\nX: " + b"x" * 40_000)) == 202
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_a_client_that_goes_away_ends_its_request(
+    site: World,
+    parser: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    ahead: int,
+) -> None:
+    """A live feed ends with its connection, with requests sent ahead too, and no error is logged."""
+    monkeypatch.setattr(feed, "ALIVE_S", 0.0)
+    monkeypatch.setattr(feed, "READERS", 4)
+
+    def feed_of(wire: socket.socket) -> bool:
+        wire.sendall(b"GET /sites/shop/feed HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return status(wire.recv(1024)) == 200
+
+    with serving({"shop": served_site(site)}) as web:
+        with ExitStack() as stack:
+            for _ in range(feed.READERS):
+                wire = stack.enter_context(web.connect())
+                assert feed_of(wire)
+                wire.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * ahead)
+
+        def is_free() -> bool:
+            with web.connect() as wire:
+                return feed_of(wire)
+
+        until(is_free, what="a feed may be read again")
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 def test_a_page_of_another_site_cannot_push(redis_url: str) -> None:
