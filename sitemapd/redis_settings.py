@@ -38,10 +38,18 @@ def check_redis(parts: Parts) -> list[str]:
             hint="Start it, or correct the address.",
         ) from error
     except redis.RedisError as error:
-        raise BadSetting(setting="redis_url", detail=f"{address} refuses ({error}).") from error
+        raise BadSetting(
+            setting="redis_url",
+            detail=f"{address} refuses ({error}).",
+            hint="See that user and password are right.",
+        ) from error
     number = str((info or {}).get("redis_version", "6.2"))
     if tuple(int(part) for part in number.split(".")[:2]) < (6, 2):
-        raise BadSetting(setting="redis_url", detail=f"{address} is version {number}; 6.2 is needed.")
+        raise BadSetting(
+            setting="redis_url",
+            detail=f"{address} is version {number}; 6.2 is needed.",
+            hint="Install a newer one.",
+        )
     # INFO tells of both too, where CONFIG is not allowed.
     if info is not None:
         policy = policy or info.get("maxmemory_policy")

@@ -181,7 +181,9 @@ def _remember(settings: Settings) -> Path:
         file.write_text("\n".join(lines) + "\n", "utf-8")
     except OSError as error:
         raise BadSetting(
-            setting="data_dir", detail=f"{settings.data_dir} can't be written ({error.strerror})."
+            setting="data_dir",
+            detail=f"{settings.data_dir} can't be written ({error.strerror}).",
+            hint="Give this user the right to, or name another folder with --data-dir.",
         ) from error
     return file
 
@@ -213,5 +215,7 @@ def _settings(
         site["watch"] = {"pages": {"directory": str(directory.absolute())}}
     file = context.config
     if file is not None:
-        raise BadSetting(setting="--config", detail="goes without --base-url and --output.")
+        raise BadSetting(
+            setting="--config", detail="goes without --base-url and --output.", hint="Leave out either."
+        )
     return load(None, {**flags, "sites": {"main": site}})

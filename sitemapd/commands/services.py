@@ -85,7 +85,9 @@ def serve(context: Context, host: str, port: int) -> None:
     from sitemapd.web import listen
 
     if not parts.sites:
-        raise BadSetting(setting="sites", detail="no site is configured.")
+        raise BadSetting(
+            setting="sites", detail="no site is configured.", hint="Add a table such as [sites.main]."
+        )
     with listen(host, port) as listener:
         web = server(parts, served(parts, lambda: health(parts, None, [])), listener)
         stop = stop_on_signals()
