@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count, islice
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from producers.guard import Guard
 from producers.sink import EventSink
@@ -27,6 +27,7 @@ from sitemap_store.model.events import Event
 CHUNK: Final = 2000
 """Events that are sent between two calls of `between`."""
 
+Item = TypeVar("Item")
 Wanted = tuple[str, str, str, str, str, int | None]
 """loc, lastmod, changefreq, priority, ext, and when it was so (epoch ms) where that is known."""
 
@@ -86,6 +87,8 @@ class Difference:
         `ordered`: what is new is sent in the order in which it came, and else in that of its URLs.
         """
         self.source = source
+        self.touched: Collection[str] = ()
+        """URLs that are sent otherwise while the comparison goes on: they stay as they are."""
         self._order = "ORDER BY w.place" if ordered else ""
         self._places = count()
         self._owned = db is None
@@ -216,15 +219,17 @@ def send_difference(
     accept: bool = False,
     hold_deletes: bool = False,
     at: int | None = None,
-    touched: Collection[str] = (),
     between: Callable[[], None] | None = None,
 ) -> Compared:
     """Send what differs, as far as the guard lets it pass; `accept` lets all of it.
 
     `hold_deletes` leaves the deletes out without asking the guard. `at` is when the desired state was so,
-    in epoch ms. `between` is called between chunks; what is in `touched` by then is not sent. Raises
+    in epoch ms. `between` is called between chunks; what is `touched` by then is not sent. Raises
     Unavailable: a part may have been sent then, and the next comparison sends the rest.
     """
+    touched = difference.touched
+    if touched:
+        difference.leave_out(touched)
     listed, wanted = difference.listed(), difference.wanted()
     held = None if hold_deletes else guard.judge(difference, listed=listed, wanted=wanted, accept=accept)
     kept = held.deletes if held else difference.gone() if hold_deletes else 0
@@ -253,10 +258,17 @@ def _send(sink: EventSink, events: Iterator[Event], between: Callable[[], None] 
     if between is None:
         return sink.send(events, bulk=True)
     total = 0
-    while several := list(islice(events, CHUNK)):
+    for several in chunks(events, CHUNK):
         total += sink.send(several, bulk=True)
         between()
     return total
+
+
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The items, up to `size` at a time."""
+    stream = iter(items)
+    while several := list(islice(stream, size)):
+        yield several
 
 
 def _outranks(*values: str) -> bool:

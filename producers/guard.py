@@ -91,7 +91,9 @@ class Guard:
         """The name that the source had before, whose URLs are to be compared with its own; "" for none."""
         self.former, known = "", origins(self._store)
         if self._configured is not None and self._origin.place and self._source not in known:
-            for name, origin in sorted(known.items()):
+            # Where several are gone, one with the same addresses comes before others.
+            same = self._origin.addresses
+            for name, origin in sorted(known.items(), key=lambda each: (each[1].addresses == same, each[0])):
                 if origin.place == self._origin.place and name not in self._configured:
                     self.former = name
         return self.former

@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
-from producers.difference import Difference, send_difference
+from producers.difference import Compared, Difference, send_difference
 from producers.guard import Guard
 from producers.sink import EventSink
 from sitemap_store.errors import RedisUnavailable, SitemapdError
@@ -73,6 +73,9 @@ class OpenSource(ABC, Generic[Key]):
     def list_all(self) -> AbstractContextManager[Difference]:
         """All that the source has, beside what the state lists of it; left once the difference was sent."""
 
+    def keep_up(self) -> None:
+        """Called again and again while a comparison is sent: changes may be sent meanwhile."""
+
     @abstractmethod
     def wait(self) -> None:
         """Wait until something changes, or for a while."""
@@ -102,6 +105,10 @@ class SourceState:
     """The whole source is to be compared with the site's state."""
     compared: float = float("-inf")
     """When, on the monotonic clock, it was."""
+    state_id: str | None = None
+    """Which state of the site in Redis was written to last; another one has to be compared."""
+    sent: int = 0
+    """Events since the start."""
     lasting_problem: str | None = None
     """What the status shows as its problem although it works, in a sentence."""
     clock: Callable[[], float] = time.time
@@ -148,7 +155,8 @@ class Runner(ABC, Generic[State]):
     ) -> None:
         """`kind` begins the thread's name; `longest_pause`: seconds before what is away is asked again.
 
-        `has_outbox`: changes wait there until they are sent, so a failure needs no comparison.
+        `has_outbox`: changes wait there until they are sent, so a failure needs no comparison, and what is
+        held back is not compared again and again.
         """
         self._sink = sink
         self._longest_pause = longest_pause
@@ -159,7 +167,6 @@ class Runner(ABC, Generic[State]):
         self._thread: threading.Thread | None = None
         self._pause = 0.0
         self._checked = float("-inf")
-        self._state_id: str | None = None
 
     @property
     def site(self) -> str:
@@ -206,24 +213,24 @@ class Runner(ABC, Generic[State]):
                 try:
                     self._round(source)
                 except RedisUnavailable as error:
-                    state.compare_due = True
+                    state.compare_due |= not self._has_outbox
                     self._failed(str(error), "waiting", REDIS_PAUSE)
 
     def _round(self, source: OpenSource[Any]) -> None:
         state = self.state
         self._check_state()
-        keys = source.changes()
-        interval = min(source.compare_interval or HELD_INTERVAL, HELD_INTERVAL)
-        if state.guard.held is None:
-            interval = source.compare_interval
+        interval = source.compare_interval
+        if state.guard.held is not None and not self._has_outbox:
+            interval = min(interval or HELD_INTERVAL, HELD_INTERVAL)
         if interval and state.monotonic() - state.compared >= interval:
             state.compare_due = True
         if state.compare_due or state.guard.is_accepted():
             self._compare(source)
+        keys = source.changes()
         if keys:
-            source.look(keys)
+            state.sent += source.look(keys)
         self._up_to_date(source)
-        if not keys:
+        if not keys and not state.compare_due:
             source.wait()
 
     def _check_state(self) -> None:
@@ -232,25 +239,30 @@ class Runner(ABC, Generic[State]):
         if now - self._checked < CHECK_STATE:
             return
         found = self._sink.store.partitions[0].state_id()
-        if self._state_id is not None and found != self._state_id:
+        if self.state.state_id is not None and found != self.state.state_id:
             self.state.compare_due = True
-        self._state_id, self._checked = found, now
+        self.state.state_id, self._checked = found, now
 
-    def _compare(self, source: OpenSource[Any]) -> None:
+    def _compare(self, source: OpenSource[Any]) -> Compared:
         state, started = self.state, self.state.monotonic()
-        state.compare_due = False  # what asks from here on, asks for one more
+        accept = state.accept
+        state.compare_due = state.accept = False  # what asks from here on, asks for one more
+
+        def between() -> None:
+            if state.stopping.is_set():
+                raise SourceChanged
+            source.keep_up()
+
         try:
             with source.list_all() as difference:
-                result = send_difference(
-                    difference, self._sink, state.guard, accept=state.accept, between=self._end_early
-                )
+                result = send_difference(difference, self._sink, state.guard, accept=accept, between=between)
         except BaseException:
-            state.compare_due = True
+            state.compare_due, state.accept = True, state.accept or accept
             raise
-        state.accept = False
         state.compared = state.monotonic()
         state.update(held_deletes=result.held)
         sent = result.added + result.updated
+        state.sent += sent + result.deleted
         if sent or result.deleted or not state.ready.is_set():
             log.info(
                 "Compared %s in %.1f s: %d URLs added or updated, %d deleted, of %d known.",
@@ -261,10 +273,7 @@ class Runner(ABC, Generic[State]):
                 result.listed,
                 extra=state.extra("compared"),
             )
-
-    def _end_early(self) -> None:
-        if self.state.stopping.is_set():
-            raise SourceChanged
+        return result
 
     def _up_to_date(self, source: OpenSource[Any]) -> None:
         state, self._pause = self.state, 0.0
@@ -277,7 +286,7 @@ class Runner(ABC, Generic[State]):
     def _failed(self, problem: str, shown: str, longest: float) -> None:
         state = self.state
         if state.status["problem"] != problem:
-            log.error("%s. Trying again.", problem.rstrip("."), extra=state.extra("source_waits"))
+            log.error("%s. The source retries.", problem.rstrip("."), extra=state.extra("source_waits"))
         state.update(state=shown, problem=problem)
         self._pause = min(max(self._pause * 2, PAUSES[0]), longest)
         if not state.stopping.is_set():

@@ -85,18 +85,31 @@ def _webhook(setting: str, settings: WebhookSettings) -> Webhook:
 def _signature(setting: str, settings: SignatureSettings) -> Signature:
     secrets = [settings.secret, *filter(None, [settings.previous_secret])]
     if any(len(secret) < 8 for secret in secrets):
-        raise BadSetting(setting=f"{setting}.secret", detail="is shorter than 8 characters.")
+        raise BadSetting(
+            setting=f"{setting}.secret",
+            detail="is shorter than 8 characters.",
+            hint="Take the sender's, or make a longer one.",
+        )
     text = settings.pattern or (BASE64 if settings.encoding == "base64" else HEX)
     pattern = _pattern(f"{setting}.pattern", text)
     if "signature" not in pattern.groupindex:
-        raise BadSetting(setting=f"{setting}.pattern", detail="has no group (?P<signature>…).")
+        raise BadSetting(
+            setting=f"{setting}.pattern",
+            detail="has no group (?P<signature>…).",
+            hint="Put that group around the signature.",
+        )
     if ("{time}" in settings.signed) != ("time" in pattern.groupindex):
         raise BadSetting(
             setting=f"{setting}.signed",
             detail="has {time} when the pattern has a group (?P<time>…), and only then.",
+            hint="Add the one that is missing, or remove the other.",
         )
     if settings.signed.count("{body}") != 1:
-        raise BadSetting(setting=f"{setting}.signed", detail="must have {body} in it, once.")
+        raise BadSetting(
+            setting=f"{setting}.signed",
+            detail="must have {body} in it, once.",
+            hint="Such as {body} or {time}.{body}.",
+        )
     return Signature(
         secrets=tuple(secret.encode() for secret in secrets),
         header=settings.header,
@@ -111,12 +124,18 @@ def _signature(setting: str, settings: SignatureSettings) -> Signature:
 def _rule(setting: str, settings: WebhookRuleSettings) -> Rule:
     match = None if settings.match is None else _pattern(f"{setting}.match", settings.match)
     if settings.loc is None and not (settings.op == "delete" and settings.key is not None):
-        raise BadSetting(setting=f"{setting}.loc", detail="is missing: only a delete with a key needs none.")
+        raise BadSetting(
+            setting=f"{setting}.loc",
+            detail="is missing: only a delete with a key needs none.",
+            hint="Say where the URL is.",
+        )
     loc = None if settings.loc is None else _template(f"{setting}.loc", settings.loc)
     key = None if settings.key is None else _template(f"{setting}.key", settings.key)
     if loc is not None and loc.groups > (match.groups if match is not None else 0):
         raise BadSetting(
-            setting=f"{setting}.loc", detail=f"has {{{loc.groups}}}, and match has no such group."
+            setting=f"{setting}.loc",
+            detail=f"has {{{loc.groups}}}, and match has no such group.",
+            hint="Add the group to match, or take it out of loc.",
         )
     others = {
         name: _template(f"{setting}.{name}", text)
@@ -150,7 +169,11 @@ def _pattern(setting: str, text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise BadSetting(setting=setting, detail=f"is no regular expression: {error}.") from error
+        raise BadSetting(
+            setting=setting,
+            detail=f"is no regular expression: {error}.",
+            hint="Python's re describes the syntax.",
+        ) from error
 
 
 def _template(setting: str, text: str) -> Template:

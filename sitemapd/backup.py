@@ -196,7 +196,7 @@ class Backup:
                 digest.update(tail[:-_END])
                 tail = tail[-_END:]
         if tail != digest.hexdigest().encode() + b"\n":
-            raise BadBackup(f"{self.name} is damaged: its checksum is not that of what it holds")
+            raise BadBackup(f"{self.name} is damaged: the checksum does not match the content")
         return cast("dict[str, Any]", head)
 
     @contextmanager

@@ -54,7 +54,7 @@ def patiently(work: Callable[[], Done], stop: Event | None) -> Done | None:
         except RedisRefuses as error:
             if str(error) != logged:
                 logged = str(error)
-                log.warning("%s. Trying again.", logged, extra={"action": "redis_refuses"})
+                log.warning("%s. sitemapd retries.", logged, extra={"action": "redis_refuses"})
             stop.wait(REFUSED_S)
     return None
 

@@ -172,12 +172,14 @@ def build_site(name: str, settings: SiteSettings) -> Site:
             setting="index_size",
             detail=f"{settings.index_size} is over the {limits.sitemaps_per_index} sitemaps that "
             f'an index may list under limits = "{settings.limits}".',
+            hint="Set a lower index_size.",
         )
     if settings.index_size * (len(base) + 200) > limits.bytes_per_index:
         raise BadSetting(
             setting="index_size",
             detail=f"{settings.index_size} shards under {base[:60]} may not fit into the "
             f"{limits.bytes_per_index} bytes of an index file.",
+            hint="Set a lower index_size.",
         )
     if settings.indexnow_key is not None and not _INDEXNOW_KEY.fullmatch(settings.indexnow_key):
         raise BadSetting(
@@ -201,7 +203,11 @@ def build_site(name: str, settings: SiteSettings) -> Site:
                 hint='Say which URLs the section holds, such as match = "/blog/**".',
             )
     if len(rules) > 200:
-        raise BadSetting(setting="sections", detail=f"{len(rules)} are too many: 200 at most.")
+        raise BadSetting(
+            setting="sections",
+            detail=f"{len(rules)} are too many: 200 at most.",
+            hint="Let a pattern cover several.",
+        )
     return Site(
         name=name,
         rules=UrlRules(

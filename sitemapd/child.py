@@ -72,7 +72,7 @@ def publishers(
             try:
                 parts.waker.wake(site, [members])
             except Unavailable as error:
-                log.warning("%s; the keeper wakes the workers later", error, extra={"action": "wake_failed"})
+                log.warning("%s; the keeper enqueues the jobs later", error, extra={"action": "wake_failed"})
 
         return send
 

@@ -108,8 +108,8 @@ class _Lazy(click.Group):
     envvar="SITEMAPD_CONFIG",
     help="The configuration file.  [default: sitemapd.toml]",
 )
-@click.option("--site", metavar="NAME", help="Which site, where there are several.")
-@click.option("--log-json", is_flag=True, help="Log one JSON object a line.")
+@click.option("--site", metavar="NAME", help="The site, if several are configured.")
+@click.option("--log-json", is_flag=True, help="Log one JSON object per line.")
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
@@ -119,7 +119,7 @@ class _Lazy(click.Group):
 @click.version_option(package_name="sitemapd")
 @click.pass_context
 def cli(ctx: click.Context, config: Path | None, site: str | None, log_json: bool, log_level: str) -> None:
-    """Keep a site's XML sitemaps true, at the cost of each change."""
+    """Keep the XML sitemaps of a large site up to date."""
     ctx.obj = Context(config, site, log_json, log_level)
 
 

@@ -85,10 +85,16 @@ class EmbeddedServer:
             self.socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise BadSetting(
-                setting="data_dir", detail=f"{self.data_dir} can't be written ({error.strerror})."
+                setting="data_dir",
+                detail=f"{self.data_dir} can't be written ({error.strerror}).",
+                hint="Give this user the right to, or name another folder with --data-dir.",
             ) from error
         if self.socket.parent != self.data_dir and self.socket.parent.stat().st_uid != os.getuid():
-            raise BadSetting(setting="data_dir", detail=f"{self.socket.parent} is another user's.")
+            raise BadSetting(
+                setting="data_dir",
+                detail=f"{self.socket.parent} is another user's.",
+                hint="Name another folder.",
+            )
         self._take_lock()
         self._end_orphan()
         self.socket.unlink(missing_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from producers.database.check import connect, encoded_columns, shape_of
 from producers.database.dialect import Dialect
 from producers.database.install import Stray, remove_stray, strays
+from producers.database.outbox import read_checkpoint, read_lag
 from producers.database.source import DatabaseSource
 from producers.database.triggers import plan_of
 from sitemap_store.errors import BadSetting, SitemapdError
@@ -48,10 +48,10 @@ def standing(source: DatabaseSource, site: Site) -> dict[str, Any]:
             row["triggers"] = dialect.installed(plan_of(dialect, shape))
             dialect.rollback()
             if row["triggers"] != "missing":
-                rows, seconds = dialect.lag(shape.label)
+                rows, seconds = read_lag(dialect, shape.label)
                 row |= {"lag_rows": rows, "lag_seconds": round(seconds, 3)}
-                told = json.loads(dialect.noted(shape.label)[1] or "{}")
-                row |= {name: told[name] for name in row if name in told}
+                checkpoint = read_checkpoint(dialect, shape.label)
+                row |= {name: checkpoint[name] for name in row if name in checkpoint}
         finally:
             dialect.close()
     except SitemapdError as error:

@@ -159,7 +159,9 @@ def _check(site: Site, backup: Backup) -> None:
     head = backup.head
     if head["site"] != site.name:
         raise BadSetting(
-            setting="--site", detail=f"{backup.name} is a backup of site {head['site']}, not of {site.name}."
+            setting="--site",
+            detail=f"{backup.name} is a backup of site {head['site']}, not of {site.name}.",
+            hint="Name the site with --site, or give its own backup.",
         )
     if head["partitions"] != site.partitions:
         raise BadSetting(

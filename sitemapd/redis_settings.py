@@ -26,9 +26,9 @@ def check_redis(parts: Parts) -> list[str]:
         with translated("the queue's Redis"):
             parts.queue_client.ping()
         with translated():
-            info = _allowed(client.info)
-            policy = _allowed(lambda: client.config_get("maxmemory-policy").get("maxmemory-policy"))
-            append_only = _allowed(lambda: client.config_get("appendonly").get("appendonly"))
+            info = allowed(client.info)
+            policy = allowed(lambda: client.config_get("maxmemory-policy").get("maxmemory-policy"))
+            append_only = allowed(lambda: client.config_get("appendonly").get("appendonly"))
     except RedisRefuses:
         raise
     except Unavailable as error:
@@ -38,10 +38,18 @@ def check_redis(parts: Parts) -> list[str]:
             hint="Start it, or correct the address.",
         ) from error
     except redis.RedisError as error:
-        raise BadSetting(setting="redis_url", detail=f"{address} refuses ({error}).") from error
+        raise BadSetting(
+            setting="redis_url",
+            detail=f"{address} refuses ({error}).",
+            hint="See that user and password are right.",
+        ) from error
     number = str((info or {}).get("redis_version", "6.2"))
     if tuple(int(part) for part in number.split(".")[:2]) < (6, 2):
-        raise BadSetting(setting="redis_url", detail=f"{address} is version {number}; 6.2 is needed.")
+        raise BadSetting(
+            setting="redis_url",
+            detail=f"{address} is version {number}; 6.2 is needed.",
+            hint="Install a newer one.",
+        )
     # INFO tells of both too, where CONFIG is not allowed.
     if info is not None:
         policy = policy or info.get("maxmemory_policy")
@@ -77,9 +85,9 @@ def may_lose(client: redis.Redis) -> str:
     Raises Unavailable when it is away.
     """
     with translated():
-        info = _allowed(client.info)
+        info = allowed(client.info)
         settings = {
-            name: _allowed(partial(_setting, client, name))
+            name: allowed(partial(_setting, client, name))
             for name in ("appendonly", "appendfsync", "min-replicas-to-write")
         }
     append_only = settings["appendonly"] or {0: "no", 1: "yes"}.get((info or {}).get("aof_enabled", -1))
@@ -101,9 +109,9 @@ def may_lose(client: redis.Redis) -> str:
         said = "a power cut loses what the system had not written yet, some 30 s: set appendfsync to everysec"
     replicas = int((info or {}).get("connected_slaves", 0))
     if replicas:
-        said += f". Replicas: {replicas}; one that takes over has lost what it had not got yet"
+        said += f". Replicas: {replicas}; a fail-over loses the writes that the replica had not received"
         if not int(settings["min-replicas-to-write"] or 0):
-            said += ", which min-replicas-to-write bounds"
+            said += "; min-replicas-to-write bounds their number"
     return said
 
 
@@ -111,8 +119,8 @@ def _setting(client: redis.Redis, name: str) -> Any:
     return client.config_get(name).get(name)
 
 
-def _allowed(ask: Callable[[], Any]) -> Any:
-    """What Redis answers; None where this user may not ask, or the server does not know the command."""
+def allowed(ask: Callable[[], Any]) -> Any:
+    """Return what Redis answers; None where its user may not ask, or it does not know the command."""
     try:
         return ask()
     except redis.exceptions.NoPermissionError:

@@ -127,6 +127,7 @@ def relays(parts: Parts, *, only: str | None = None, accept_deletes: bool = Fals
             source,
             parts.publisher(name),
             accept_deletes=accept_deletes,
+            configured=[each.name for each in (*sources, *parts.sources[name])],
             command=parts.command_for(name),
         )
         for name, sources in parts.databases.items()

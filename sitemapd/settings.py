@@ -261,7 +261,11 @@ def _read(file: Path) -> dict[str, Any]:
             hint="Write one with `sitemapd init`, or name another with --config.",
         ) from error
     except OSError as error:
-        raise BadSetting(setting="--config", detail=f"{file} can't be read ({error.strerror}).") from error
+        raise BadSetting(
+            setting="--config",
+            detail=f"{file} can't be read ({error.strerror}).",
+            hint="Give this user the right to.",
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadSetting(setting=str(file), detail=f"is not valid TOML: {error}.") from error
 
@@ -294,7 +298,11 @@ def _bad(error: ValidationError) -> BadSetting:
         hint = f"Did you mean {near[0]}?" if near else f"Known here: {known}."
         return BadSetting(setting=name, detail="is no setting of sitemapd.", hint=hint)
     if first["type"] == "missing":
-        return BadSetting(setting=name, detail="is missing.")
+        return BadSetting(
+            setting=name,
+            detail="is missing.",
+            hint="`sitemapd init` writes a file that has all that is needed.",
+        )
     shown = "the value" if _SECRET.intersection(place) else repr(first["input"])
     message = first["msg"][:1].lower() + first["msg"][1:]
     return BadSetting(setting=name, detail=f"{shown[:80]} is wrong: {message}.")

@@ -124,7 +124,7 @@ class IndexPublisher:
             seen = {item.loc.rpartition("/")[2]: item.lastmod for item in read_index(published or b"")}
         files = at.output.signatures()
         if files is None:  # nothing is known of the files then, and nothing is wanted because of it
-            raise Unavailable(what=f"the output of site {at.site.name}", detail="its folder is gone")
+            raise Unavailable(what=f"the output of site {at.site.name}", detail="the folder is missing")
         later: dict[str, int] = {}
         gone: list[str] = []
         rows = {shard: listed(line) for shard, line in claim.listing.items()}

@@ -100,7 +100,11 @@ def job_class(sites: Sites, lost: Callable[[], None]) -> type[Job]:
             try:
                 allowed(sites, *self.args)
             except Unavailable as error:
-                log.error("%s; the worker ends and starts anew", error, extra={"action": "redis_lost"})
+                log.error(
+                    "%s; the worker ends and the supervisor starts another",
+                    error,
+                    extra={"action": "redis_lost"},
+                )
                 lost()
                 if name == PUSH_EVENTS:
                     raise  # the events are in the job alone: RQ must keep it, or try it again

@@ -152,7 +152,7 @@ class Scrubber:
             return False
         if names is None:
             self._log_once(
-                f"The output folder of site {site} is gone; sitemapd waits until it is there again"
+                f"The output folder of site {site} is missing; sitemapd waits until it exists again"
             )
             return False
         marker = self._output.marker()
@@ -186,7 +186,9 @@ class Scrubber:
         deadline = self._cpu() + budget
         files = self._output.signatures()
         if files is None:
-            raise Unavailable(what=f"the output of site {self._store.site.name}", detail="its folder is gone")
+            raise Unavailable(
+                what=f"the output of site {self._store.site.name}", detail="the folder is missing"
+            )
         for part, members in self._pages():
             config = part.current_config()
             different: dict[Difference, list[Member]] = {"gone": [], "altered": []}
@@ -305,9 +307,9 @@ class Scrubber:
 
     def _report(self, found: Findings) -> None:
         for files, said in (
-            (found.gone, "Missing at the output, and put back"),
-            (found.altered, "Not what was published, and replaced"),
-            (found.strange, "In our names at the output, and of no shard"),
+            (found.gone, "Files were missing in the output and become due again"),
+            (found.altered, "Files in the output have other content and become due again"),
+            (found.strange, "Files in the output have names of sitemapd, and no shard has them"),
         ):
             if files:
                 log.warning(

@@ -101,7 +101,7 @@ class Supervisor:
         try:
             self._dead += self._keeper.leftovers(self._host, self._is_dead)
         except Unavailable as error:
-            log.error("%s; starting all the same", error, extra={"action": "redis_away"})
+            log.error("%s; the supervisor starts without it", error, extra={"action": "redis_away"})
 
     def _is_dead(self, name: str) -> bool:
         _host, pid, run, *_ = [*name.split("."), "", ""]
@@ -170,7 +170,7 @@ class Supervisor:
         for child in self._children.values():
             if child.name in names:
                 log.error(
-                    "Worker %s has been at one shard for too long and is killed",
+                    "Worker %s held one lease for too long; the supervisor kills it",
                     child.name,
                     extra={"action": "worker_stuck", "worker": child.name},
                 )

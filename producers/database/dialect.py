@@ -13,6 +13,7 @@ Longer than most modules, since it is one class: what the three databases have i
 from __future__ import annotations
 
 import difflib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
@@ -20,8 +21,8 @@ from threading import Event
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from producers.database.outbox import Outbox, Record
-from producers.database.shape import SOURCES, Column, Shape, Table, Watched
+from producers.database.outbox import Record
+from producers.database.shape import OUTBOX, Column, Shape, Table, Watched
 from producers.database.source import DatabaseSource
 from producers.database.template import shown
 from producers.database.triggers import Plan, TableTriggers, Types
@@ -59,7 +60,7 @@ class Found(NamedTuple):
     """Another one when the trigger, its function or its table is."""
 
 
-class Dialect(Outbox, ABC):
+class Dialect(ABC):
     """One open connection. Not for sharing between threads."""
 
     product: ClassVar[str]
@@ -94,6 +95,26 @@ class Dialect(Outbox, ABC):
     def noted_as(self, column: Column, prefix: str = "") -> str:
         """The expression by which a trigger writes a column into JSON: text that `decoded` reads back."""
         return self.text(column, prefix)
+
+    def encoded(self, value: object) -> str | None:
+        """A value as it was read, as text that `decoded` reads back."""
+        return None if value is None else str(value)
+
+    def decoded(self, text: str | None) -> object:
+        """What was read or noted, for `matching` and for addresses."""
+        return text
+
+    def kept(self, values: Iterable[object]) -> str:
+        """Several values as one text, which `read_kept` reads back."""
+        return json.dumps([self.encoded(value) for value in values])
+
+    def read_kept(self, text: str) -> tuple[object, ...]:
+        """The values of `kept`."""
+        return tuple(map(self.decoded, json.loads(text)))
+
+    @abstractmethod
+    def age(self, moment: str) -> str:
+        """The expression for the seconds since a moment of the outbox."""
 
     @abstractmethod
     def columns_of(self, relation: str) -> list[Column]:
@@ -211,11 +232,11 @@ class Dialect(Outbox, ABC):
         with suppress(*self.errors):
             self._connection.rollback()
 
-    @contextmanager
-    def committing(self) -> Iterator[None]:
-        """Commit at the end, or roll back where that is an error."""
+    def define_all(self, statements: Iterable[str]) -> None:
+        """Run statements as `define` does, in one transaction where the database can, and commit."""
         try:
-            yield
+            for statement in statements:
+                self.define(statement)
             self.commit()
         except BaseException:
             self.rollback()
@@ -228,6 +249,15 @@ class Dialect(Outbox, ABC):
     def fragment(self, sql: str) -> str:
         """SQL that the operator wrote, for a statement with parameters."""
         return sql.replace("%", "%%") if self.mark == "%s" else sql
+
+    def ours(self, name: str) -> str:
+        """The quoted name of one of sitemapd's own tables."""
+        return self.quote(name)
+
+    @property
+    def outbox(self) -> str:
+        """The quoted name of the outbox."""
+        return self.ours(OUTBOX)
 
     def qualified(self, table: Table) -> str:
         """A table's full name, quoted."""
@@ -251,11 +281,6 @@ class Dialect(Outbox, ABC):
         return repr(
             (self.found_tables(plan), [(each.works, each.stamp) for each in self.found_triggers(plan)])
         )
-
-    def upsert(self, label: str, column: str, value: str | None) -> None:
-        """Set `definition` or `told` of a source's row in the sources table (without `commit`)."""
-        sql = f"INSERT INTO {self.ours(SOURCES)} (source, {column}) VALUES ({self.mark}, {self.mark}) "
-        self.run(sql + self.conflict.format(column), [label, value])
 
     def relation(self, shape: Shape) -> str:
         """What a source's rows are read from, for a statement with parameters."""

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 from producers.database.check import shape_of
 from producers.database.dialect import Broken, Dialect
-from producers.database.shape import OUTBOX, SOURCES, URLS, Shape
+from producers.database.outbox import read_definition
+from producers.database.shape import SOURCES, TABLES, Shape
 from producers.database.source import DatabaseSource
 from producers.database.triggers import label_in, literal, plan_of
 from sitemap_store.errors import BadSetting
@@ -20,11 +21,12 @@ MOST_WAITING: Final = 1_000_000
 """Rows of one source in the outbox; comparing its table is quicker than looking each of them up."""
 
 
-_WRONG: Final = {
+WRONG: Final = {
     "missing": "are not installed",
     "broken": "can't work: they are disabled, or the user with whose rights they run was dropped",
     "different": "are those of another configuration",
 }
+"""What is wrong with triggers that aren't `installed`, after "the triggers"."""
 
 
 def prepared(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
@@ -34,13 +36,14 @@ def prepared(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
     found = dialect.installed(plan)
     if found == "unknown":
         try:
-            found = "installed" if dialect.noted(shape.label)[0] == plan.definition else "different"
+            noted = read_definition(dialect, shape.label)
+            found = "installed" if noted == plan.definition else "different"
         except Broken:
             found = "missing"
     dialect.rollback()
     if found == "missing" and source.kind == "sqlite" and dialect.found_triggers(plan):
         # While a table is missing that a trigger names, SQLite refuses the application's statements.
-        _define(dialect, plan.tables)
+        dialect.define_all(plan.tables)
         found = dialect.installed(plan)
     if found == "installed":
         return shape
@@ -54,7 +57,7 @@ def prepared(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
         return shape
     raise BadSetting(
         setting=f"database.{source.name}",
-        detail=f"its triggers {_WRONG[found]}.",
+        detail=f"its triggers {WRONG[found]}.",
         hint=f"Run `sitemapd triggers install {source.name}`.",
     )
 
@@ -62,36 +65,27 @@ def prepared(dialect: Dialect, source: DatabaseSource, site: Site) -> Shape:
 def install(dialect: Dialect, shape: Shape) -> None:
     """Make the triggers, and tables where they are missing: in one transaction where the database can.
 
-    Doing it again changes nothing. The next comparison covers what happened before.
+    Doing it again changes nothing. The next comparison covers what happened before: the relay sees that the
+    triggers are others, or that what it noted was taken back.
     """
     plan = plan_of(dialect, shape)
-    with dialect.committing():
-        for statement in (*plan.tables, *plan.create):
-            dialect.define(statement)
-        if dialect.noted(shape.label)[0] != plan.definition:
-            dialect.define(plan.note)
+    dialect.define_all((*plan.tables, *plan.create))
+    if read_definition(dialect, shape.label) != plan.definition:
+        dialect.define(plan.note)
+    dialect.commit()
 
 
 def uninstall(dialect: Dialect, shape: Shape) -> None:
     """Remove the triggers and what is kept of the source; the tables too when it was the last source."""
     plan = plan_of(dialect, shape)
     # The tables are made first, so that what follows can't fail for their lack.
-    _define(dialect, (*plan.drop, *plan.tables, *_forget(dialect, shape.label)))
+    dialect.define_all((*plan.drop, *plan.tables, *_forget(dialect, shape.label)))
     if not dialect.run(f"SELECT 1 FROM {dialect.ours(SOURCES)} LIMIT 1"):
-        _define(dialect, plan.drop_tables)
-
-
-def _define(dialect: Dialect, statements: Iterable[str]) -> None:
-    with dialect.committing():
-        for statement in statements:
-            dialect.define(statement)
+        dialect.define_all(f"DROP TABLE IF EXISTS {dialect.ours(name)}" for name in TABLES)
 
 
 def _forget(dialect: Dialect, label: str) -> list[str]:
-    return [
-        f"DELETE FROM {dialect.ours(name)} WHERE source = {literal(label)}"
-        for name in (OUTBOX, SOURCES, URLS)
-    ]
+    return [f"DELETE FROM {dialect.ours(name)} WHERE source = {literal(label)}" for name in TABLES]
 
 
 class Stray(NamedTuple):
@@ -133,17 +127,18 @@ def strays(dialect: Dialect, shapes: Iterable[Shape]) -> list[Stray]:
 
 def remove_stray(dialect: Dialect, stray: Stray, *, keep: bool) -> None:
     """Remove its triggers, and what is kept of the source unless another setting of it is in use (`keep`)."""
-    _define(dialect, (*stray.drop, *(() if keep else _forget(dialect, stray.label))))
+    dialect.define_all((*stray.drop, *(() if keep else _forget(dialect, stray.label))))
 
 
 def trim(dialect: Dialect) -> list[str]:
     """Bound the outbox: where too much waits for a source, a request for a comparison takes its place."""
     sql = f"SELECT source FROM {dialect.outbox} GROUP BY source HAVING count(*) > {MOST_WAITING}"
     labels = [label for (label,) in dialect.run(sql)]
-    with dialect.committing():
-        for label in labels:
-            dialect.define(f"DELETE FROM {dialect.outbox} WHERE source = {literal(label)}")
-            dialect.define(f"INSERT INTO {dialect.outbox} (source, kind) VALUES ({literal(label)}, 'failed')")
+    for label in labels:
+        source = literal(label)
+        dialect.define(f"DELETE FROM {dialect.outbox} WHERE source = {source}")
+        dialect.define(f"INSERT INTO {dialect.outbox} (source, kind) VALUES ({source}, 'failed')")
+    dialect.commit()
     return labels
 
 

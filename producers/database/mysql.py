@@ -26,7 +26,7 @@ from producers.database.dialect import LOCK_S, BadValue, Broken, Dialect, Found,
 from producers.database.outbox import Record
 from producers.database.shape import Column, Shape, Table, Watched
 from producers.database.source import DatabaseSource
-from producers.database.triggers import Plan, TableTriggers, Types, comment, literal, row_triggers
+from producers.database.triggers import Plan, TableTriggers, Types, row_triggers
 from producers.dates import Kind
 from sitemap_store.errors import SitemapdError
 
@@ -57,7 +57,6 @@ _LOST: Final = {
 """Codes of errors that trying again may help: deadlocks, lost connections, a server that goes down."""
 _BAD_VALUE: Final = {1139, 1242, 1292, 1365, 1366, 1367, 1411, 1644, 1690, 3140, 3141, 3143}
 """Codes of what an expression can't make of a row: a number out of range, two rows of one, no JSON."""
-_CHANGED: Final = "NOT CAST(OLD.{0} AS BINARY) <=> CAST(NEW.{0} AS BINARY)"
 
 
 class MySQL(Dialect):
@@ -202,7 +201,7 @@ class MySQL(Dialect):
             "FOR UPDATE SKIP LOCKED",
             [label, limit],
         )
-        return Record.several(rows)
+        return [Record.read(*row) for row in rows]
 
     def finish(self, label: str, ids: Sequence[Any]) -> None:
         """By ranges of ids that are all ours: a list of ids is looked for in the whole table, and that waits
@@ -248,28 +247,22 @@ class MySQL(Dialect):
 
         Only a deadlock is passed on: the server has rolled the application's transaction back already.
         """
-        on, label = self.qualified(watched.table), literal(shape.label)
-        triggers = row_triggers(self, shape, watched, _CHANGED)
-        create, drop = [], []
-        for each in triggers:
-            name = f"{self.quote(watched.table.schema)}.{self.quote(each.name)}"
-            drop.append(f"DROP TRIGGER IF EXISTS {name}")
-            create += [
-                drop[-1],
-                (
-                    f"CREATE TRIGGER {name} AFTER {each.event.upper()}\n    ON {on} FOR EACH ROW\n"
-                    f"BEGIN\n    {comment(shape)}\n"
-                    "    DECLARE EXIT HANDLER FOR 1213 RESIGNAL;\n"
-                    "    DECLARE EXIT HANDLER FOR SQLEXCEPTION\n"
-                    "    BEGIN\n"
-                    "        -- The statement goes on. If this fails too, the relay sees it, and compares.\n"
-                    "        DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;\n"
-                    f"        INSERT INTO {self.outbox} (source, kind) VALUES ({label}, 'failed');\n"
-                    "    END;\n"
-                    f"    IF {each.condition or 'TRUE'} THEN\n        {each.insert};\n    END IF;\nEND"
-                ),
-            ]
-        return TableTriggers([each.name for each in triggers], create, drop)
+        return row_triggers(
+            self,
+            shape,
+            watched,
+            changed="NOT CAST(OLD.{0} AS BINARY) <=> CAST(NEW.{0} AS BINARY)",
+            body="{event}\n    ON {table} FOR EACH ROW\n"
+            "BEGIN\n    {comment}\n"
+            "    DECLARE EXIT HANDLER FOR 1213 RESIGNAL;\n"
+            "    DECLARE EXIT HANDLER FOR SQLEXCEPTION\n"
+            "    BEGIN\n"
+            "        -- The statement goes on. If this fails too, the relay sees it, and compares.\n"
+            "        DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;\n"
+            "        INSERT INTO {outbox} (source, kind) VALUES ({source}, 'failed');\n"
+            "    END;\n"
+            "    IF {condition} THEN\n        {insert};\n    END IF;\nEND",
+        )
 
     def found_triggers(self, plan: Plan) -> list[Found]:
         """By the times at which they were made. Only a role with the right TRIGGER sees them."""

@@ -1,53 +1,31 @@
-"""The tables of sitemapd in a database: outbox, sources, and the rows of queries as they were last seen."""
+"""The outbox, and the table with one row a source: what is written to them and read from them."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from producers.database.shape import OUTBOX, SOURCES, URLS
+from producers.database.shape import SOURCES
 
-LONGEST: Final = 150
-"""Characters of a key or a link from which on a digest of it is kept in its place."""
+if TYPE_CHECKING:
+    from producers.database.dialect import Dialect
 
 
 class Record(NamedTuple):
     """One row of the outbox."""
 
     id: Any
-    """What `finish` knows it by."""
+    """What `Dialect.finish` knows it by."""
     kind: str
     """row, or: sync, accept (`sitemapd sync`), truncate, failed (a trigger could not do its work)."""
     old: dict[str, Any] | None
     new: dict[str, Any] | None
 
     @classmethod
-    def several(cls, rows: Iterable[tuple[Any, str, str | None, str | None]]) -> list[Record]:
-        """As they stand in the table. What a request says in `new` is of no use here.
-
-        All of their JSON is read in one call, which costs a third of as many calls as there are rows.
-        """
-        rows = list(rows)
-        texts = [text or "null" for _, kind, *row in rows if kind == "row" for text in row]
-        read = iter(json.loads(f"[{','.join(texts)}]"))
-        return [
-            cls(record, kind, next(read), next(read)) if kind == "row" else cls(record, kind, None, None)
-            for record, kind, _, _ in rows
-        ]
-
-
-class Seen(NamedTuple):
-    """A row of a query as it was last seen."""
-
-    key: str
-    """Its key columns, as `Outbox.kept` writes them."""
-    links: dict[str, str]
-    """Column of the query → the value by which a change in a feeding table finds it."""
-    address: str
-    """Its address columns, likewise."""
+    def read(cls, number: Any, kind: str, old: str | None, new: str | None) -> Record:
+        """As it stands in the table. What a request says in `new` is of no use here."""
+        before, after = (json.loads(row) if row and kind == "row" else None for row in (old, new))
+        return cls(number, kind, before, after)
 
 
 class Lag(NamedTuple):
@@ -57,111 +35,46 @@ class Lag(NamedTuple):
     seconds: float
 
 
-class Outbox(ABC):
-    """What is written to these tables and read from them, in SQL that all databases know."""
-
-    mark: ClassVar[str]
-
-    @abstractmethod
-    def run(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement."""
-
-    @abstractmethod
-    def commit(self) -> None:
-        """Commit the transaction."""
-
-    @abstractmethod
-    def rollback(self) -> None:
-        """Roll back the transaction."""
-
-    @abstractmethod
-    def quote(self, name: str) -> str:
-        """An identifier, quoted."""
-
-    @abstractmethod
-    def age(self, moment: str) -> str:
-        """The expression for the seconds since a moment of the outbox."""
-
-    def encoded(self, value: object) -> str | None:
-        """A value as it was read, as text that `decoded` reads back."""
-        return None if value is None else str(value)
-
-    def decoded(self, text: str | None) -> object:
-        """What was read or noted, for `matching` and for addresses."""
-        return text
-
-    def ours(self, name: str) -> str:
-        """The quoted name of one of sitemapd's own tables."""
-        return self.quote(name)
-
-    @property
-    def outbox(self) -> str:
-        """The quoted name of the outbox."""
-        return self.ours(OUTBOX)
-
-    def lag(self, label: str) -> Lag:
-        """What waits for a source."""
-        sql = f"SELECT count(*), {self.age('min(created)')} FROM {self.outbox} WHERE source = {self.mark}"
-        ((count, seconds),) = self.run(sql, [label])
-        return Lag(int(count), max(0.0, float(seconds or 0)))
-
-    def request(self, label: str, kind: str, token: str) -> None:
-        """Ask the relay that leads for a comparison, and commit."""
-        marks = ", ".join([self.mark] * 3)
-        self.run(f"INSERT INTO {self.outbox} (source, kind, new) VALUES ({marks})", [label, kind, token])
-        self.commit()
-
-    def requested(self, label: str, token: str) -> bool:
-        """Whether a request is still in the outbox."""
-        sql = f"SELECT 1 FROM {self.outbox} WHERE source = {self.mark} AND new = {self.mark}"
-        found = self.run(sql, [label, token])
-        self.rollback()
-        return bool(found)
-
-    def noted(self, label: str) -> tuple[str | None, str | None]:
-        """The definition that was installed for a source, and what its relay told."""
-        sql = f"SELECT definition, told FROM {self.ours(SOURCES)} WHERE source = {self.mark}"
-        rows = self.run(sql, [label])
-        return (rows[0][0], rows[0][1]) if rows else (None, None)
-
-    def remembered(self, label: str, column: str, links: Sequence[str]) -> list[tuple[str, str]]:
-        """(key, address) of the rows that were last seen with one of these values in a link column."""
-        marks = ", ".join([self.mark] * len(links))
-        sql = (
-            f"SELECT held FROM {self.ours(URLS)} "
-            f"WHERE source = {self.mark} AND feed = {self.mark} AND link IN ({marks})"
-        )
-        return [tuple(json.loads(held)) for (held,) in self.run(sql, [label, column, *map(short, links)])]
-
-    def memory_of(self, label: str) -> str:
-        """The query of all that is remembered of a source, by its keys: row_key, column, link, held."""
-        name = label.replace("'", "''")
-        urls = self.ours(URLS)
-        return f"SELECT row_key, feed, link, held FROM {urls} WHERE source = '{name}' ORDER BY row_key"
-
-    def remember(self, label: str, forget: Iterable[str], rows: Iterable[Seen]) -> None:
-        """Forget rows by their keys, then remember others (without `commit`)."""
-        table, mark = self.ours(URLS), self.mark
-        for key in forget:
-            self.run(f"DELETE FROM {table} WHERE source = {mark} AND row_key = {mark}", [label, short(key)])
-        marks = ", ".join([mark] * 5)
-        for seen in rows:
-            held = json.dumps([seen.key, seen.address])
-            for column, link in seen.links.items():
-                sql = f"INSERT INTO {table} (source, row_key, feed, link, held) VALUES ({marks})"
-                self.run(sql, [label, short(seen.key), column, short(link), held])
-
-    def kept(self, values: Iterable[object]) -> str:
-        """Several values as one text, which `read_kept` reads back."""
-        return json.dumps([self.encoded(value) for value in values])
-
-    def read_kept(self, text: str) -> tuple[object, ...]:
-        """The values of `kept`."""
-        return tuple(map(self.decoded, json.loads(text)))
+def read_lag(dialect: Dialect, label: str) -> Lag:
+    """What waits for a source."""
+    sql = (
+        f"SELECT count(*), {dialect.age('min(created)')} FROM {dialect.outbox} WHERE source = {dialect.mark}"
+    )
+    ((count, seconds),) = dialect.run(sql, [label])
+    return Lag(int(count), max(0.0, float(seconds or 0)))
 
 
-def short(text: str) -> str:
-    """A text that an index takes: itself, or a digest of it."""
-    if len(text) <= LONGEST:
-        return text
-    return "sha256 " + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+def request_comparison(dialect: Dialect, label: str, kind: str, token: str) -> None:
+    """Ask the relay that leads for a comparison (`sync` or `accept`), and commit."""
+    marks = ", ".join([dialect.mark] * 3)
+    dialect.run(f"INSERT INTO {dialect.outbox} (source, kind, new) VALUES ({marks})", [label, kind, token])
+    dialect.commit()
+
+
+def is_requested(dialect: Dialect, label: str, token: str) -> bool:
+    """Whether a request is still in the outbox."""
+    sql = f"SELECT 1 FROM {dialect.outbox} WHERE source = {dialect.mark} AND new = {dialect.mark}"
+    return bool(dialect.run(sql, [label, token]))
+
+
+def read_definition(dialect: Dialect, label: str) -> str | None:
+    """The definition of the triggers that were installed for a source."""
+    return _read(dialect, label, "definition")
+
+
+def read_checkpoint(dialect: Dialect, label: str) -> dict[str, Any]:
+    """What the relay of a source noted for the next one; empty when there was none."""
+    found: dict[str, Any] = json.loads(_read(dialect, label, "told") or "{}")
+    return found
+
+
+def write_checkpoint(dialect: Dialect, label: str, checkpoint: dict[str, Any]) -> None:
+    """Note it, in the transaction that is open."""
+    mark, end = dialect.mark, dialect.conflict.format("told")
+    sql = f"INSERT INTO {dialect.ours(SOURCES)} (source, told) VALUES ({mark}, {mark}) {end}"
+    dialect.run(sql, [label, json.dumps(checkpoint)])
+
+
+def _read(dialect: Dialect, label: str, column: str) -> str | None:
+    rows = dialect.run(f"SELECT {column} FROM {dialect.ours(SOURCES)} WHERE source = {dialect.mark}", [label])
+    return rows[0][0] if rows else None

@@ -180,7 +180,7 @@ class PostgreSQL(Dialect):
             f"SELECT ctid FROM {self.outbox} WHERE source = %s LIMIT %s)) RETURNING 0, kind, old, new",
             [label, limit],
         )
-        return Record.several(rows)
+        return [Record.read(*row) for row in rows]
 
     def finish(self, label: str, ids: Sequence[Any]) -> None:
         """They are deleted already, if the transaction commits."""

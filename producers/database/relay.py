@@ -1,23 +1,24 @@
 """Keeps one source's rows and a site's state alike.
 
-A session (`producers.database.session`) is one connection that leads the source; relays beside it stand by.
+`table` has what happens while the relay leads the source; others stand by.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import ExitStack, closing
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from producers.database.check import connect, warn_of_missing_index
 from producers.database.dialect import Broken
 from producers.database.install import prepared
-from producers.database.session import Session
 from producers.database.source import DatabaseSource
-from producers.database.state import RelayState
+from producers.database.table import OpenTable, RelayState
 from producers.difference import Compared
 from producers.guard import Guard, digest_of
-from producers.runner import OpenSource, Runner
+from producers.runner import Runner, SourceChanged
 from producers.sink import EventSink
 from sitemap_store.errors import SitemapdError
 
@@ -40,21 +41,26 @@ class Relay(Runner[RelayState]):
         sink: EventSink,
         *,
         accept_deletes: bool = False,
+        configured: Collection[str] | None = None,
         command: str = "sitemapd",
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`accept_deletes` lifts `max_delete` from the first comparison. `command` begins a command line
-        about the site. `clock`: seconds since 1970.
+        """`accept_deletes` lifts `max_delete` from the first comparison. `configured` are the names of all
+        sources of the site, by which a renamed one is recognised. `command` begins a command line about the
+        site. `clock`: seconds since 1970.
         """
         self.source = source
         self._site = sink.store.site
+        dsn = urlsplit(source.dsn)
         guard = Guard(
             sink.store,
             source.name,
             "relay",
             share=source.max_delete,
             addresses=digest_of(source.url, self._site.rules.base),
+            place=digest_of(source.kind, dsn.netloc.rpartition("@")[2], dsn.path, source.table, source.query),
+            configured=configured,
             command=command,
         )
         state = RelayState(
@@ -70,13 +76,11 @@ class Relay(Runner[RelayState]):
 
     def check(self) -> None:
         """See that the source can work. Raises BadSetting; Unavailable when the database is away."""
-        dialect = connect(self.source)
-        try:
-            prepared(dialect, self.source, self._site)
-        except Broken as error:
-            self.source.bad("dsn", f"the database can't be used: {error}.")
-        finally:
-            dialect.close()
+        with closing(connect(self.source)) as dialect:
+            try:
+                prepared(dialect, self.source, self._site)
+            except Broken as error:
+                self.source.bad("dsn", f"the database can't be used: {error}.")
 
     def health(self) -> dict[str, Any]:
         """How it stands, for `sitemapd status`; docs/databases.md has the fields."""
@@ -84,36 +88,32 @@ class Relay(Runner[RelayState]):
 
     def sync(self, *, accept: bool) -> Compared:
         """Compare once and drain, in this thread. Raises Busy when another relay leads."""
-        dialect = connect(self.source, application=self.state.application)
-        try:
-            shape = prepared(dialect, self.source, self._site)
-            if not dialect.lead(shape.label):
-                raise Busy(self.source.name)
-            session = Session(dialect, shape, self._sink, self.state)
-            result = session.reconcile(accept=accept)
-            while session.drain():
-                pass
+        with closing(self._open(stand_by=False)) as table:
+            self.state.accept = accept
+            self._check_state()
+            result = self._compare(table)
+            while records := table.changes():
+                table.look(records)
             return result
-        finally:
-            dialect.close()
 
-    def open(self) -> OpenSource[Any]:
-        """Not used: a relay still drives its sessions by itself."""
-        raise NotImplementedError
+    def open(self) -> OpenTable:
+        """Connect, and wait until no other relay leads. Raises Unavailable, Broken or BadSetting."""
+        return self._open(stand_by=True)
 
-    def run_session(self) -> None:
-        """One connection: wait until it leads, then relay. Raises Unavailable or BadSetting."""
+    def _open(self, *, stand_by: bool) -> OpenTable:
         state = self.state
-        dialect = connect(self.source, application=state.application)
-        try:
+        with ExitStack() as stack:
+            dialect = stack.enter_context(closing(connect(self.source, application=state.application)))
             shape = prepared(dialect, self.source, self._site)
             while not dialect.lead(shape.label):
+                if not stand_by:
+                    raise Busy(self.source.name)
                 state.update(state="standby", problem=None)
-                self.ready.set()
+                state.ready.set()
                 state.rest(STANDBY)
                 if state.stopping.is_set():
-                    return
+                    raise SourceChanged
             warn_of_missing_index(dialect, shape)
-            Session(dialect, shape, self._sink, state).run()
-        finally:
-            dialect.close()
+            table = OpenTable(dialect, shape, self._sink, state)
+            stack.pop_all()
+            return table

@@ -21,6 +21,7 @@ SOURCES: Final = "sitemapd_sources"
 URLS: Final = "sitemapd_urls"
 """For sources with a `query`: which values each of its rows was last seen with."""
 _WORD: Final = re.compile(r"[^\W\d][\w$]*")
+TABLES: Final = (OUTBOX, SOURCES, URLS)
 ENTRY: Final = ("lastmod", "changefreq", "priority")
 
 

@@ -27,7 +27,7 @@ from producers.database.dialect import BadValue, Broken, Dialect, Found, near
 from producers.database.outbox import Record
 from producers.database.shape import Column, Shape, Table, Watched
 from producers.database.source import DatabaseSource
-from producers.database.triggers import Plan, TableTriggers, Types, comment, row_triggers
+from producers.database.triggers import Plan, TableTriggers, Types, row_triggers
 from sitemap_store.errors import SitemapdError
 
 BUSY_S: Final = 5.0
@@ -198,7 +198,7 @@ class SQLite(Dialect):
             f"SELECT id, created, kind, old, new FROM {self.outbox} WHERE source = ? ORDER BY id LIMIT ?",
             [label, limit],
         )
-        return Record.several(((number, created), *row) for number, created, *row in rows)
+        return [Record.read((number, created), *row) for number, created, *row in rows]
 
     def finish(self, label: str, ids: Sequence[Any]) -> None:
         """By number and time: SQLite gives the number of a row that somebody else deleted to another one."""
@@ -259,20 +259,13 @@ class SQLite(Dialect):
 
     def triggers_on(self, shape: Shape, watched: Watched) -> TableTriggers:
         """They do nothing that can fail as long as the outbox is there."""
-        triggers = row_triggers(self, shape, watched, "OLD.{0} IS NOT NEW.{0} COLLATE BINARY")
-        create, drop = [], []
-        for each in triggers:
-            drop.append(f"DROP TRIGGER IF EXISTS {self.quote(each.name)}")
-            when = f"    WHEN {each.condition}\n" if each.condition else ""
-            create += [
-                drop[-1],
-                (
-                    f"CREATE TRIGGER {self.quote(each.name)} AFTER {each.event.upper()}\n"
-                    f"    ON {self.quote(watched.table.name)}\n{when}"
-                    f"BEGIN\n    {comment(shape)}\n    {each.insert};\nEND"
-                ),
-            ]
-        return TableTriggers([each.name for each in triggers], create, drop)
+        return row_triggers(
+            self,
+            shape,
+            watched,
+            changed="OLD.{0} IS NOT NEW.{0} COLLATE BINARY",
+            body="{event}\n    ON {table}\n    WHEN {condition}\nBEGIN\n    {comment}\n    {insert};\nEND",
+        )
 
     def found_triggers(self, plan: Plan) -> list[Found]:
         """By the definition in their comments."""

@@ -13,17 +13,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from string import Formatter
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sitemap_store.errors import Refused
-from sitemap_store.model.urls import UrlRules, quote_segment
+from sitemap_store.model.urls import quote_segment
 
 FORMS: Final = ("", "raw", "encoded")
-_PLAIN: Final = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@-]+")
-_PLAIN_IN_QUERY: Final = re.compile(r"[A-Za-z0-9._~!$'()*,:@-]+")
 _LITERAL: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-F]{2})*")
 _PARTING: Final = str.maketrans({"&": "%26", "=": "%3D", "+": "%2B", ";": "%3B"})
 _DOTS: Final = re.compile(r"/\.\.?(?:/|\?|$)")
@@ -83,7 +81,7 @@ class Template:
 
         Raises Refused for one that would be another page's: a segment that is a dot or two.
         """
-        found = []
+        found: list[str] = []
         for literal, place, form, in_query, after_slash in self.parts:
             value = values[place]
             if value is None:
@@ -95,55 +93,16 @@ class Template:
                 return None
             elif form == "encoded":
                 text = _encoded(text)
-            elif not (_PLAIN_IN_QUERY if in_query else _PLAIN).fullmatch(text):
+            else:
                 text = quote_segment(text)
             if in_query:
                 text = text.translate(_PARTING)
-            found.append(literal)
-            found.append(text)
-        found.append(self._tail)
-        path = "".join(found)
-        if (path.startswith(".") or "/." in path) and _DOTS.search("/" + path):
+            found += literal, text
+        path = "".join(found) + self._tail
+        if _DOTS.search("/" + path):
             detail = f"{path[:120]!r} has a segment of dots, which would be the address of another page."
             raise Refused(loc="", rule="dot-segment", detail=detail)
         return path
-
-    def quick(self, rules: UrlRules) -> Callable[[Sequence[object]], str | None]:
-        """A function that gives the normalised URL of plain values, and None for all others.
-
-        Almost all values are texts that need no encoding, and that make no segment of dots. What `path` and
-        `normalise` find of the template with one such text holds for every other: their URLs are only joined.
-        """
-        width = len(self.columns)
-        form = "%s".join(text.replace("%", "%%") for text in self._literals(rules.base))
-        probe = form % (("x",) * len(self.parts))
-        room = (rules.limits.loc_max - len(probe)) // width + 1
-        once_each = [part.place for part in self.parts] == list(range(width))
-        if not once_each or room < 1 or "/." in probe or not rules.is_plain(probe):
-            return lambda values: None
-        plain = re.compile("\n".join(_plain(part, room) for part in self.parts)).fullmatch
-        if width > 1:
-
-            def of_several(values: Sequence[Any]) -> str | None:
-                found = tuple(values[:width])
-                try:
-                    return form % found if plain("\n".join(found)) else None
-                except TypeError:  # NULL, a number
-                    return None
-
-            return of_several
-        head, tail = self._literals(rules.base)
-
-        def of_one(values: Sequence[object]) -> str | None:
-            value = values[0]
-            return f"{head}{value}{tail}" if isinstance(value, str) and plain(value) else None
-
-        return of_one
-
-    def _literals(self, base: str) -> list[str]:
-        """What stands before, between and after the values."""
-        first, *others = (part.literal for part in self.parts)
-        return [base + first, *others, self._tail]
 
     def spellings(self, values: tuple[object, ...]) -> Iterator[tuple[object, ...]]:
         """These values, and others that make the same address: a raw value with and without its slash."""
@@ -211,14 +170,6 @@ def _spellings(text: str, form: str) -> list[str]:
     upper = _TRIPLET.sub(lambda found: found[0].upper(), text)
     lower = _TRIPLET.sub(lambda found: found[0].lower(), text)
     return [each for each in dict.fromkeys((upper, lower)) if each != text]
-
-
-def _plain(part: Part, longest: int) -> str:
-    """The pattern of a value that stands in an address as it is, up to a length."""
-    some = (_PLAIN_IN_QUERY if part.in_query else _PLAIN).pattern.strip("[]+")
-    if part.form == "raw":
-        return rf"(?![./])(?!.*/\.)[/{some}]{{1,{longest}}}(?<!/)"
-    return rf"(?!\.)[{some}]{{1,{longest}}}"
 
 
 def text_of(value: object) -> str:

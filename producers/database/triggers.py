@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from producers.database.shape import OUTBOX, SOURCES, URLS, Column, Shape, Table, Watched
+from producers.database.shape import OUTBOX, SOURCES, TABLES, URLS, Column, Shape, Table, Watched
 
 if TYPE_CHECKING:
     from producers.database.dialect import Dialect
@@ -39,8 +39,6 @@ class Plan:
     """The statement that notes which definition is installed, so that the relay compares."""
     drop: tuple[str, ...]
     """Statements that remove the triggers."""
-    drop_tables: tuple[str, ...]
-    """Statements that remove the tables of sitemapd; for when no source is left."""
     triggers: tuple[tuple[Table, str], ...]
     """Table and name of each trigger."""
     needed: tuple[str, ...]
@@ -91,9 +89,8 @@ def plan_of(dialect: Dialect, shape: Shape) -> Plan:
         create=tuple(statement.replace(MARK, definition) for statement in create),
         note=note,
         drop=tuple(statement for _, triggers in each for statement in triggers.drop),
-        drop_tables=tuple(f"DROP TABLE IF EXISTS {dialect.ours(name)}" for name in (OUTBOX, SOURCES, URLS)),
         triggers=tuple((table, name) for table, triggers in each for name in triggers.names),
-        needed=(OUTBOX, SOURCES, URLS) if shape.feeds else (OUTBOX, SOURCES),
+        needed=TABLES if shape.feeds else (OUTBOX, SOURCES),
         grants=tuple(_grants(dialect, shape)) if dialect.role else (),
     )
 
@@ -159,19 +156,14 @@ def label_in(body: str) -> str:
     return found[1] if found else ""
 
 
-class RowTrigger(NamedTuple):
-    """A trigger that is called once a row."""
+def row_triggers(
+    dialect: Dialect, shape: Shape, watched: Watched, *, changed: str, body: str
+) -> TableTriggers:
+    """Triggers that are called once a row, one for each event.
 
-    name: str
-    event: str
-    condition: str
-    """Whether a column that matters changed; empty where every call means a change."""
-    insert: str
-    """The statement that writes the change into the outbox."""
-
-
-def row_triggers(dialect: Dialect, shape: Shape, watched: Watched, changed: str) -> list[RowTrigger]:
-    """One for each event. `changed`: the condition for column {0} to differ by its bytes; NULL is NULL."""
+    `changed` is the condition for column {0} to differ by its bytes, where NULL is NULL; `body` a trigger,
+    from its event on, with places such as {event}, {condition} and {insert}.
+    """
 
     def differs(columns: Iterable[Column]) -> str:
         return " OR ".join(changed.format(dialect.quote(column.name)) for column in columns)
@@ -188,12 +180,21 @@ def row_triggers(dialect: Dialect, shape: Shape, watched: Watched, changed: str)
         "update": {"old": moved, "new": written("NEW")},
         "delete": {"old": written("OLD")},
     }
-    found = []
+    found = TableTriggers([], [], [])
     for event, row in values.items():
-        insert = (
-            f"INSERT INTO {dialect.outbox} (source, {', '.join(row)}) VALUES\n"
-            f"            ({literal(shape.label)}, {', '.join(row.values())})"
+        name = f"{name_of(shape, watched.table)}_{event}"
+        place = dialect.qualified(Table(watched.table.schema, name))
+        sql = body.format(
+            event=event.upper(),
+            table=dialect.qualified(watched.table),
+            comment=comment(shape),
+            outbox=dialect.outbox,
+            source=literal(shape.label),
+            condition=differs(watched.matters) if event == "update" else "TRUE",
+            insert=f"INSERT INTO {dialect.outbox} (source, {', '.join(row)}) VALUES\n"
+            f"            ({literal(shape.label)}, {', '.join(row.values())})",
         )
-        condition = differs(watched.matters) if event == "update" else ""
-        found.append(RowTrigger(f"{name_of(shape, watched.table)}_{event}", event, condition, insert))
+        found.names.append(name)
+        found.drop.append(f"DROP TRIGGER IF EXISTS {place}")
+        found.create.extend((found.drop[-1], f"CREATE TRIGGER {place} AFTER {sql}"))
     return found

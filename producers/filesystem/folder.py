@@ -119,7 +119,7 @@ class WatchedFolder(OpenSource[bytes]):
         if self._table is not None and (self._lost or not self._table.alive):
             self._count_lost()
             log.warning(
-                "File events of %s were lost (%s): it is scanned anew.",
+                "The watcher lost file events of %s (%s) and scans the folder again.",
                 self._source.directory,
                 self._lost or "the thread that reads them ended",
                 extra=state.extra("events_lost"),
@@ -129,8 +129,7 @@ class WatchedFolder(OpenSource[bytes]):
             state.lasting_problem = None
             raise SourceChanged
         self._scanner.check_root()
-        for path in self._git.changed() if self._git else ():
-            state.pending.add(path)
+        self._note_commits()
         if state.pending.overflowed:
             self._count_lost()
             state.pending.clear()
@@ -156,6 +155,7 @@ class WatchedFolder(OpenSource[bytes]):
     def list_all(self) -> Iterator[Difference]:
         """Scan the tree; what it missed is forgotten once its deletes were sent."""
         difference, state = self._difference, self._state
+        self._note_commits()
         self._scan(send=state.ready.is_set())
         difference.forget_have()
         for name in filter(None, (self._source.name, state.guard.find_former())):
@@ -206,6 +206,10 @@ class WatchedFolder(OpenSource[bytes]):
         if not believed if state.guard.held is None else before != state.status["files_scanned"]:
             # Too much is missing, or some of the files came back whose deletes are held back.
             state.compare_due = True
+
+    def _note_commits(self) -> None:
+        for path in self._git.changed() if self._git else ():
+            self._state.pending.add(path)
 
     def _count_lost(self) -> None:
         state = self._state

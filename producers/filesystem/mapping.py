@@ -114,7 +114,7 @@ def _octets(slug: str) -> bytes:
     try:
         return os.fsencode(slug)
     except UnicodeEncodeError as error:
-        detail = f"The slug {slug[:80]!a} holds a lone surrogate, which stands for no character."
+        detail = f"The slug {slug[:80]!a} has a lone surrogate, which is not a character."
         raise Refused(loc="", rule="control-character", detail=detail) from error
 
 

@@ -97,7 +97,7 @@ class Watcher(Runner[WatchState]):
         more = {
             "directory": str(self.source.directory),
             "waiting": len(self.state.pending),
-            "last_trouble": self.state.problems.last or None,
+            "last_warning": self.state.problems.last or None,
         }
         return {**more, **super().health()}
 
@@ -123,7 +123,9 @@ class Watcher(Runner[WatchState]):
             if file is not None:
                 for suffix in ("", "-wal", "-shm", "-journal"):
                     file.with_name(file.name + suffix).unlink(missing_ok=True)
-            raise Unavailable(what=str(file), detail=f"is damaged ({error}) and is made anew") from error
+            raise Unavailable(
+                what=str(file), detail=f"is damaged ({error}); the watcher makes a new one"
+            ) from error
 
     def open(self) -> WatchedFolder:
         """Open the directory. Raises Unavailable, or WatchLimit."""

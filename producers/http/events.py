@@ -82,7 +82,7 @@ def check_scope(event: Event, token: Token) -> None:
     if not token.may(event.source):
         named = f"the source {event.source}" if event.source else "an event without a source"
         allowed = ", ".join(sorted(token.sources or ()))
-        detail = f"The token may not speak for {named}: it speaks for {allowed}."
+        detail = f"The token may not push for {named}. It may push for {allowed}."
         raise Refused(loc=event.loc, rule="scope", detail=detail)
 
 

@@ -179,7 +179,7 @@ def quote_segment(data: bytes | str) -> str:
     try:
         octets = data if isinstance(data, bytes) else data.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        detail = f"{data!r} holds a lone surrogate, which stands for no byte."
+        detail = f"{data!r} has a lone surrogate, which is not a byte."
         raise Refused(loc="", rule="control-character", detail=detail) from error
     return "".join(map(_SEGMENT_BYTES.__getitem__, octets))
 

@@ -25,7 +25,7 @@ HEARD_MS: Final = 10_000
 @click.option("--timeout", type=float, default=60.0, show_default=True, metavar="SECONDS")
 @click.pass_obj
 def accept_deletes(context: Context, source: str | None, timeout: float) -> None:
-    """Let the deletes that are held back pass: exactly those, and nothing that goes missing later.
+    """Accept exactly the deletes that the guard holds back now, and none that follow later.
 
     `status` shows what is held. A service that runs compares its source anew, and this waits until it has; a
     list that is held back passes when it is sent again.

@@ -63,11 +63,11 @@ def backup(context: Context, file: str, as_json: bool) -> None:
 
 @click.command()
 @click.argument("file", required=False, metavar="[FILE]")
-@click.option("--discard", is_flag=True, help="Let the published tree go and begin with what Redis holds.")
+@click.option("--discard", is_flag=True, help="Remove the published files, and publish what Redis holds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
 def restore(context: Context, file: str | None, discard: bool, as_json: bool) -> None:
-    """Take a backup, or the published tree, back into an empty Redis, with every URL in the shard it was in.
+    """Restore a backup, or the published files, into an empty Redis, with every URL in its old shard.
 
     FILE is what `sitemapd backup` wrote, or - for standard input; what the published tree has newer is
     taken from the tree. Events that were pushed meanwhile are kept and applied after it. Workers that run
@@ -126,7 +126,7 @@ def _restore_backup(parts: Parts, name: str, backup: Backup, alive: Callable[[],
     if found.events:
         text += f" {found.events:,} events that were not folded yet are applied."
     if found.unreadable:
-        text += f" These files can't be read and are rendered anew: {', '.join(found.unreadable)}."
+        text += f" The workers render these unreadable files again: {', '.join(found.unreadable)}."
     return text, found._asdict()
 
 

@@ -35,11 +35,11 @@ class _Group(NamedTuple):
 
 @click.command()
 @click.argument("section", required=False)
-@click.option("--dry-run", is_flag=True, help="Only say what would be merged.")
+@click.option("--dry-run", is_flag=True, help="Print what would be merged, and merge nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
 def compact(context: Context, section: str | None, dry_run: bool, as_json: bool) -> None:
-    """Merge sparse shards now, of one section or of all; exit 1 when some were in use.
+    """Merge the sparse shards of one section or of all now; exit 1 when some were in use.
 
     It says first how many files and bytes crawlers will fetch again. The workers publish what was merged.
     """

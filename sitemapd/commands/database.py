@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", required=False)
-@click.option(
-    "--accept-deletes", is_flag=True, help="Let the first comparison delete as much as it finds missing."
-)
+@click.option("--accept-deletes", is_flag=True, help="Accept all deletes of the first comparison.")
 @click.pass_obj
 def relay(context: Context, source: str | None, accept_deletes: bool) -> None:
-    """Relay the changes of database sources, all of them or one. SIGHUP compares the tables anew."""
+    """Relay the changes of one database source or of all. On SIGHUP, compare the tables again."""
     context.configure_logging()
     parts = context.parts
     from sitemapd.begin import begin_producers
@@ -62,7 +60,7 @@ def relay(context: Context, source: str | None, accept_deletes: bool) -> None:
 
 @click.group()
 def triggers() -> None:
-    """Print, install or remove the triggers of a database source, or see whether they are there."""
+    """Print, install, remove or check the triggers of a database source."""
 
 
 @triggers.command("print")
@@ -81,7 +79,7 @@ def print_triggers(context: Context, source: str, remove: bool) -> None:
 @click.argument("source")
 @click.pass_obj
 def install_triggers(context: Context, source: str) -> None:
-    """Install the triggers, or bring them up to date; doing it again changes nothing."""
+    """Install or update the triggers. A second run changes nothing."""
     from producers.database.install import install
 
     with Opened(context, source) as (dialect, shape):
@@ -93,7 +91,7 @@ def install_triggers(context: Context, source: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 @click.pass_obj
 def list_triggers(context: Context, as_json: bool) -> None:
-    """List what the databases hold of sources that are not configured (any more); exit 1 if there is any."""
+    """List triggers and outboxes of sources that are not configured; exit 1 if there are any."""
     from sitemapd.lag import stray_sources
 
     found = stray_sources(context.parts)
@@ -112,7 +110,7 @@ def list_triggers(context: Context, as_json: bool) -> None:
 
 @triggers.command("uninstall")
 @click.argument("source")
-@click.option("--stray", is_flag=True, help="SOURCE is a SITE/SOURCE that is configured no more, of `list`.")
+@click.option("--stray", is_flag=True, help="SOURCE is a SITE/SOURCE that `list` printed.")
 @click.pass_obj
 def uninstall_triggers(context: Context, source: str, stray: bool) -> None:
     """Remove the triggers and what waits in the outbox. The URLs stay in the sitemap."""
@@ -134,7 +132,7 @@ def uninstall_triggers(context: Context, source: str, stray: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
 def triggers_status(context: Context, source: str, as_json: bool) -> None:
-    """Say whether the triggers are installed and what waits; exit 1 when they are not."""
+    """Print whether the triggers are installed and how many rows wait; exit 1 when they are not."""
     from sitemapd.lag import standing
 
     name, given = source_named(context, source)

@@ -1,43 +1,36 @@
-"""`sitemapd doctor`: looks at everything that can be wrong and says it in sentences."""
+"""`sitemapd doctor`: checks everything that can be wrong, and prints a sentence for each."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
-from sitemap_store.errors import SitemapdError
 from sitemapd.cli import Context
 
 if TYPE_CHECKING:
-    from sitemap_store.output.folder import Folder
     from sitemapd.build import Parts
-
-
-class Finding(NamedTuple):
-    """One thing that was looked at."""
-
-    what: str
-    fine: bool
-    detail: str
+    from sitemapd.doctor.finding import Finding
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 @click.option(
-    "--web-user", metavar="USER", help="See whether the web server's user can read what is published."
+    "--web-user", metavar="USER", help="Check that the web server's user can read the published files."
+)
+@click.option(
+    "--robots",
+    is_flag=True,
+    help="Fetch robots.txt from the host of base_url; check that it lists the index.",
 )
 @click.pass_obj
-def doctor(context: Context, as_json: bool, web_user: str | None) -> None:
-    """Look at the configuration, Redis, the outputs and the workers; exit 1 if something is wrong."""
-    parts = context.parts
-    findings = list(_look(parts, web_user))
+def doctor(context: Context, as_json: bool, web_user: str | None, robots: bool) -> None:
+    """Check machine, configuration, Redis, outputs and workers; exit 1 if something is wrong."""
+    findings = list(_findings(context.parts, web_user, robots=robots))
     if as_json:
         click.echo(json.dumps([finding._asdict() for finding in findings]))
     else:
@@ -47,130 +40,37 @@ def doctor(context: Context, as_json: bool, web_user: str | None) -> None:
         sys.exit(1)
 
 
-def _look(parts: Parts, web_user: str | None) -> Iterator[Finding]:
-    from sitemapd.redis_settings import check_redis, may_lose
+def _findings(parts: Parts, web_user: str | None, *, robots: bool) -> Iterator[Finding]:
+    import time
 
-    yield _packages()
-    yield _try("watch", lambda: f"{sum(map(len, parts.sources.values()))} directories are set")
-    if any(parts.databases.values()):
-        yield _try("databases", lambda: _databases(parts))
-        yield _try("database values", lambda: _values(parts))
-    yield _access(parts)
-    redis = _try("redis", lambda: "; ".join(check_redis(parts)) or "keeps what it is told")
+    from sitemapd.doctor import access, machine, server, sites
+    from sitemapd.doctor.databases import check_databases
+    from sitemapd.doctor.finding import attempt
+    from sitemapd.redis_settings import may_lose
+
+    yield attempt("packages", machine.packages)
+    yield attempt("versions", machine.versions)
+    sources = [source for each in parts.sources.values() for source in each]
+    if sources:
+        from sitemapd.doctor.directories import inotify
+
+        yield attempt("watch", lambda: f"{len(sources)} directories are set")
+        yield attempt("inotify", lambda: inotify(sources))
+    yield from check_databases(parts)
+    yield attempt("tokens", lambda: access.tokens(parts))
+    yield attempt("proxy", lambda: access.proxy(parts))
+    yield attempt("disk of data_dir", lambda: machine.disk(parts.settings.data_dir))
+    redis = attempt("redis", lambda: server.settings(parts))
     yield redis
     if redis.fine:
-        yield _try("redis may lose", lambda: may_lose(parts.client))
+        yield attempt("redis may lose", lambda: may_lose(parts.client))
+        yield attempt("redis memory", lambda: server.memory(parts.client))
+        yield attempt("clock", lambda: server.clock(parts.client, time.time))
     for name in parts.sites:
         folder = parts.folder(name)
-        yield _try(f"output of {name}", partial(_output, folder, web_user))
+        yield attempt(f"output of {name}", partial(sites.output, folder, web_user))
+        yield attempt(f"disk of the output of {name}", partial(machine.disk, folder.path))
         if redis.fine:
-            yield _try(f"state of {name}", partial(_state, parts, name))
-            yield _workers(parts, name)
-            yield from _aside(parts, name)
-            yield from _held(parts, name)
-
-
-def _access(parts: Parts) -> Finding:
-    """Whether whoever comes through a proxy needs a token."""
-    without = [name for name, site in parts.settings.sites.items() if not site.tokens]
-    if not without:
-        return Finding("tokens", True, "every site has one")
-    sites = ", ".join(without)
-    if parts.settings.trusted_proxies:
-        detail = (
-            f"{sites}: there is a proxy in front and no token, so nobody can push or see the page through it"
-        )
-        return Finding("tokens", False, f"{detail}: make one with `sitemapd token`")
-    detail = (
-        f"{sites}: none, so this machine alone may push; behind a proxy make one, and set trusted_proxies"
-    )
-    return Finding("tokens", True, detail)
-
-
-def _try(what: str, look: Callable[[], str]) -> Finding:
-    try:
-        return Finding(what, True, look())
-    except SitemapdError as error:
-        return Finding(what, False, str(error))
-
-
-def _databases(parts: Parts) -> str:
-    from sitemapd.lag import stray_sources
-
-    found = [stray.label for stray, _ in stray_sources(parts)]
-    if found:
-        raise SitemapdError(
-            f"triggers or changes of {', '.join(found)} are left, which no source is configured for: see "
-            "`sitemapd triggers list`"
-        )
-    return "hold nothing of sources that are configured no more"
-
-
-def _values(parts: Parts) -> str:
-    from sitemapd.lag import encoded_twice
-
-    if found := encoded_twice(parts):
-        raise SitemapdError("; ".join(found))
-    return "none seems to be percent-encoded twice"
-
-
-def _output(folder: Folder, web_user: str | None) -> str:
-    from sitemapd.readable import check_readable
-
-    folder.prepare()
-    return f"{folder.path} can be written; {check_readable(folder, web_user)}"
-
-
-def _state(parts: Parts, name: str) -> str:
-    from sitemap_store.model.guard import Verdict, judge
-
-    folder = parts.folder(name)
-    ids = {partition.state_id() for partition in parts.store(name).partitions}
-    verdict = judge(ids.pop() if len(ids) == 1 else None, folder.marker(), bool(folder.published()))
-    if verdict in (Verdict.FOREIGN, Verdict.FORGOTTEN):
-        raise SitemapdError(f"{verdict.value}; see `sitemapd restore --help`")
-    return str(verdict.value)
-
-
-def _workers(parts: Parts, name: str) -> Finding:
-    from sitemapd.status import report
-
-    row = report(parts.store(name))
-    fine = row["workers"] > 0
-    detail = f"{row['workers']} alive, {row['unfolded_events']} unfolded events"
-    return Finding(f"workers of {name}", fine, detail if fine else f"{detail}: start `sitemapd worker`")
-
-
-def _aside(parts: Parts, name: str) -> Iterator[Finding]:
-    """Files that can't be rendered, and the way out."""
-    from sitemapd.status import report
-
-    for file, reason in report(parts.store(name))["aside"].items():
-        way = (
-            "it is tried again with its next event. Delete the URL that is named, or update sitemapd and run "
-            "`sitemapd rebuild`"
-        )
-        yield Finding(f"{file} of {name}", False, f"can't be rendered ({reason}); {way}")
-
-
-def _held(parts: Parts, name: str) -> Iterator[Finding]:
-    """Deletes that the guard holds back, and the command that lets them pass."""
-    from sitemapd.held import held_report
-
-    for source, held in held_report(parts, name).items():
-        yield Finding(
-            f"deletes of {source} of {name}",
-            False,
-            f"{held['sentence']} If that is meant, run `{held['command']}`",
-        )
-
-
-def _packages() -> Finding:
-    """Whether another installed package hides one of ours: `worker` is a common name."""
-    here = Path(__file__).resolve().parents[2]
-    for name in ("sitemap_store", "producers", "worker"):
-        module = importlib.import_module(name)
-        place = Path(module.__file__ or "").resolve()
-        if not place.is_relative_to(here):
-            return Finding("packages", False, f"another package named {name} hides ours: {place}")
-    return Finding("packages", True, "none of ours is hidden by another of its name")
+            yield from sites.check_site(parts, name)
+            if robots:
+                yield attempt(f"robots.txt of {name}", partial(access.robots, parts, name))

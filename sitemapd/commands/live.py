@@ -38,12 +38,12 @@ class _Seen(NamedTuple):
 
 @click.command()
 @click.option(
-    "--lines", type=click.IntRange(0, MOST), default=10, show_default=True, help="Past lines to begin with."
+    "--lines", type=click.IntRange(0, MOST), default=10, show_default=True, help="Past lines to print first."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @click.pass_obj
 def tail(context: Context, lines: int, as_json: bool) -> None:
-    """Follow what comes in, what is published and what is refused, until Ctrl-C."""
+    """Print each accepted, refused and published event until Ctrl-C."""
     names = [context.site_name] if context.site else list(context.parts.sites)
     stores = {name: context.parts.store(name) for name in names}
     seen: dict[str, _Seen] = {}
@@ -106,14 +106,18 @@ def _line(row: Mapping[str, Any], site: str) -> str:
 
 @click.command()
 @click.option("--interval", type=click.FloatRange(0.2, 60), default=1.0, show_default=True, metavar="SECONDS")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and end.")
 @click.pass_obj
-def top(context: Context, interval: float) -> None:
-    """Show how the sites stand, anew each second, until Ctrl-C; once where there is no terminal."""
+def top(context: Context, interval: float, as_json: bool) -> None:
+    """Show the state of the sites every second until Ctrl-C; without a terminal, print it once."""
     from rich.console import Console
     from rich.live import Live
 
     names = [context.site_name] if context.site else list(context.parts.sites)
     stores = {name: context.parts.store(name) for name in names}
+    if as_json:
+        click.echo(json.dumps({"sites": {name: _row(store) for name, store in stores.items()}}))
+        return
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH
@@ -128,14 +132,21 @@ def top(context: Context, interval: float) -> None:
                 live.update(f"{error}; trying again", refresh=True)
 
 
+def _row(store: Store) -> dict[str, Any]:
+    """A site as `status` reports it, and what happened in its last whole minute."""
+    from sitemap_store.redis.observed import history
+    from sitemapd.status import report
+
+    minute = history(store, store.now())[0][-2]
+    counts = {"events": minute.events, "files": minute.rewrites, "refused": minute.refused}
+    return {**report(store), "minute": counts}
+
+
 def _screen(stores: Mapping[str, Store]) -> Group:
     """A line for each site and section, and below it what each source and each file put aside says."""
     from rich.console import Group
     from rich.markup import escape
     from rich.table import Table
-
-    from sitemap_store.redis.observed import history
-    from sitemapd.status import report
 
     table = Table(title=f"sitemapd at {datetime.now(UTC):%H:%M:%S} UTC")
     table.add_column("site")
@@ -145,15 +156,13 @@ def _screen(stores: Mapping[str, Store]) -> Group:
         "waits: the oldest unpublished change; events, files, refused: last minute; p50, p99: lag, last hour"
     ]
     for name, store in stores.items():
-        site = report(store)
-        minute = history(store, store.now())[0][-2]
-        lag = [site["lag_ms"][share] for share in ("p50", "p99")]
+        site = _row(store)
         table.add_row(
             name,
             *(f"{site[count]:,}" for count in ("urls", "shards", "due_shards")),
             f"{site['waiting_ms'] / 1000:,.1f} s",
-            *(f"{count:,}" for count in (minute.events, minute.rewrites, minute.refused)),
-            *("-" if each is None else f"{each:,} ms" for each in lag),
+            *(f"{count:,}" for count in site["minute"].values()),
+            *("-" if each is None else f"{each:,} ms" for each in site["lag_ms"].values()),
             str(site["workers"]),
             style="bold",
         )

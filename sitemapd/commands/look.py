@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: `wait`, `status`, `show`, `rejected`, `robots`."""
+"""Commands that read and change nothing: `wait`, `status`, `show`, `rejected`, `robots`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def await_published(context: Context, timeout: float) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
 def status(context: Context, as_json: bool) -> None:
-    """Say how each site and section stands."""
+    """Print the state of each site and section."""
     from sitemapd.held import held_report
     from sitemapd.status import problems, report
 
@@ -77,7 +77,7 @@ def status(context: Context, as_json: bool) -> None:
             click.echo(f"  PROBLEM {wrong.detail}{run}")
         differed = ", ".join(f"{count:,} {kind}" for kind, count in site["differed"].items() if count)
         if differed:
-            click.echo(f"  found at the output other than published, and put right: {differed}")
+            click.echo(f"  files at the output that differed and were replaced: {differed}")
         lag = site["lag_ms"]
         if lag["p50"] is not None:
             click.echo(f"  from event to file in the last hour: p50 {lag['p50']} ms, p99 {lag['p99']} ms")
@@ -90,7 +90,7 @@ def status(context: Context, as_json: bool) -> None:
             problem = f", {how['problem']}" if how.get("problem") else ""
             if how.get("lag_rows"):
                 problem += f", {how['lag_rows']:,} changes wait, the oldest for {how['lag_seconds']:.1f} s"
-            click.echo(f"  {how['kind']} {source}: {how['state']}{problem}, heard of {how['seen']}")
+            click.echo(f"  {how['kind']} {source}: {how['state']}{problem}, last report {how['seen']}")
 
 
 @click.command()
@@ -98,7 +98,7 @@ def status(context: Context, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
 def show(context: Context, url: str, as_json: bool) -> None:
-    """Show what is known of one URL; exit 1 when it is not listed."""
+    """Show what the sitemaps list of one URL; exit 1 when they do not list it."""
     from producers.known import described, find_listed
     from sitemap_store.errors import Refused
 
@@ -139,12 +139,17 @@ def rejected(context: Context, limit: int, as_json: bool) -> None:
 
 
 @click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
-def robots(context: Context) -> None:
+def robots(context: Context, as_json: bool) -> None:
     """Print the `Sitemap:` lines for robots.txt: one for each index file."""
-    name = context.site_name
-    numbers = context.parts.store(name).index_files()
     from sitemap_store.model.site import index_file
 
-    for number in numbers or [1]:
-        click.echo(f"Sitemap: {context.parts.sites[name].address(index_file(number))}")
+    name = context.site_name
+    numbers = context.parts.store(name).index_files() or [1]
+    addresses = [context.parts.sites[name].address(index_file(number)) for number in numbers]
+    if as_json:
+        click.echo(json.dumps({"sitemaps": addresses}))
+        return
+    for address in addresses:
+        click.echo(f"Sitemap: {address}")

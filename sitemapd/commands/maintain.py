@@ -1,4 +1,4 @@
-"""Commands that compare the output with the state and put things right: `check`, `rebuild`."""
+"""Commands that compare the output with the state and repair it: `check`, `rebuild`."""
 
 from __future__ import annotations
 

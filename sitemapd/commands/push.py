@@ -32,10 +32,17 @@ SHOWN = 100
 @click.option("--lastmod", metavar="DATE", help="When the page last changed.")
 @click.option("--changefreq")
 @click.option("--priority")
-@click.option("--at", metavar="TIME", help="When the change happened; older events lose the race.")
-@click.option("--source", metavar="NAME", help="The producer that speaks.")
+@click.option(
+    "--at", metavar="TIME", help="When the change happened. An older event does not undo a newer one."
+)
+@click.option("--source", metavar="NAME", help="The source of the events.")
 @click.option("--urgent", is_flag=True, help="Deletes don't wait for min_interval.")
-@click.option("--wait", type=float, metavar="SECONDS", help="Return when it is published; exit 1 after that.")
+@click.option(
+    "--wait",
+    type=float,
+    metavar="SECONDS",
+    help="Wait this long until everything is published; exit 1 on time-out.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
 def push(

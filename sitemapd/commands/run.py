@@ -25,7 +25,9 @@ log = logging.getLogger("sitemapd")
 @click.command()
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
 @click.option("--base-url", metavar="URL", help="Address of the folder that is published.")
-@click.option("--output", type=click.Path(path_type=Path), metavar="DIR", help="Its folder here.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), metavar="DIR", help="The folder that sitemapd writes to."
+)
 @click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option(
@@ -144,7 +146,7 @@ def _keep_running(server: EmbeddedServer, stop: Event) -> Thread:
     def watch() -> None:
         while not stop.wait(0.5):
             if not server.alive():
-                log.error("Redis died and is started anew", extra={"action": "redis_died"})
+                log.error("Redis ended; sitemapd starts it again", extra={"action": "redis_died"})
                 try:
                     server.start()
                 except BadSetting as error:
@@ -179,7 +181,9 @@ def _remember(settings: Settings) -> Path:
         file.write_text("\n".join(lines) + "\n", "utf-8")
     except OSError as error:
         raise BadSetting(
-            setting="data_dir", detail=f"{settings.data_dir} can't be written ({error.strerror})."
+            setting="data_dir",
+            detail=f"{settings.data_dir} can't be written ({error.strerror}).",
+            hint="Give this user the right to, or name another folder with --data-dir.",
         ) from error
     return file
 
@@ -211,5 +215,7 @@ def _settings(
         site["watch"] = {"pages": {"directory": str(directory.absolute())}}
     file = context.config
     if file is not None:
-        raise BadSetting(setting="--config", detail="goes without --base-url and --output.")
+        raise BadSetting(
+            setting="--config", detail="goes without --base-url and --output.", hint="Leave out either."
+        )
     return load(None, {**flags, "sites": {"main": site}})

@@ -16,7 +16,7 @@ log = logging.getLogger("sitemapd")
 @click.option("--workers", type=click.IntRange(1, 64), help="Worker processes.")
 @click.pass_obj
 def worker(context: Context, workers: int | None) -> None:
-    """Run the workers: fold events, rewrite shards, publish the index. SIGTERM ends them softly."""
+    """Run the workers: fold events, rewrite shards, publish the index. On SIGTERM they finish their jobs."""
     if workers is not None:
         context.flags["workers"] = workers
     context.configure_logging()
@@ -41,10 +41,10 @@ def worker(context: Context, workers: int | None) -> None:
 
 
 @click.command()
-@click.option("--accept-deletes", is_flag=True, help="Let the first scan delete as much as it finds missing.")
+@click.option("--accept-deletes", is_flag=True, help="Accept all deletes of the first scan.")
 @click.pass_obj
 def watch(context: Context, accept_deletes: bool) -> None:
-    """Watch the configured content directories. SIGHUP compares them with the state anew."""
+    """Watch the configured content directories. On SIGHUP, scan them again."""
     context.configure_logging()
     parts = context.parts
     from sitemapd.begin import begin_producers
@@ -85,7 +85,9 @@ def serve(context: Context, host: str, port: int) -> None:
     from sitemapd.web import listen
 
     if not parts.sites:
-        raise BadSetting(setting="sites", detail="no site is configured.")
+        raise BadSetting(
+            setting="sites", detail="no site is configured.", hint="Add a table such as [sites.main]."
+        )
     with listen(host, port) as listener:
         web = server(parts, served(parts, lambda: health(parts, None, [])), listener)
         stop = stop_on_signals()

@@ -47,7 +47,11 @@ def init(context: Context, base_url: str, output: str, force: bool) -> None:
     try:
         file.write_text(_TEMPLATE.format(base_url=_quoted(base), output=_quoted(output)), "utf-8")
     except OSError as error:
-        raise BadSetting(setting="--config", detail=f"{file} can't be written ({error.strerror}).") from error
+        raise BadSetting(
+            setting="--config",
+            detail=f"{file} can't be written ({error.strerror}).",
+            hint="Name another file with --config.",
+        ) from error
     click.echo(f"Wrote {file}. Start with: sitemapd run")
 
 
@@ -60,7 +64,7 @@ def _quoted(text: str) -> str:
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print what makes a shell complete commands and options; its start-up file evaluates it."""
+    """Print the script that completes commands and options in a shell."""
     from click.shell_completion import get_completion_class
 
     from sitemapd.cli import cli

@@ -32,9 +32,9 @@ _TOTALS: Final = "{added} added, {updated} updated, {deleted} deleted, {unchange
 @click.option(
     "--leave-scope",
     is_flag=True,
-    help="Delete what base_url and strip_query no longer cover, whoever's it is.",
+    help="Delete the URLs of all sources that base_url and strip_query no longer cover.",
 )
-@click.option("--accept-deletes", is_flag=True, help="Delete as much as is found missing.")
+@click.option("--accept-deletes", is_flag=True, help="Accept all deletes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
 def sync(
@@ -45,7 +45,7 @@ def sync(
     accept_deletes: bool,
     as_json: bool,
 ) -> None:
-    """Compare all that a source has with what is listed of it; only the difference becomes events.
+    """Compare a whole source with its listed URLs, and push the difference.
 
     Of a database source the table is compared. Of any other FILE (or - for standard input) lists its URLs,
     as NDJSON such as {"loc":"https://…","lastmod":"2026-03-21"}; what it leaves out is deleted.
@@ -103,18 +103,19 @@ def _sync_table(context: Context, name: str, source: DatabaseSource, *, accept: 
 
 def _ask_leader(context: Context, source: DatabaseSource, name: str, *, accept: bool) -> dict[str, Any]:
     """Another relay leads: it compares, and we wait until it has."""
+    from producers.database.outbox import is_requested, read_checkpoint, request_comparison
+
     token = f'{{"asked": "{secrets.token_hex(8)}"}}'
     with Opened(context, source.name) as (dialect, shape):
-        before = json.loads(dialect.noted(shape.label)[1] or "{}").get("compared", 0)
+        before = read_checkpoint(dialect, shape.label).get("compared", 0)
         dialect.rollback()
-        dialect.request(shape.label, "accept" if accept else "sync", token)
+        request_comparison(dialect, shape.label, "accept" if accept else "sync", token)
         while True:
-            waiting = dialect.requested(shape.label, token)
-            told = json.loads(dialect.noted(shape.label)[1] or "{}")
+            waiting = is_requested(dialect, shape.label, token)
+            checkpoint = read_checkpoint(dialect, shape.label)
             dialect.rollback()
-            done = not waiting and not told.keys() & {"wanted", "doing"}
-            if done and told.get("compared", 0) > before:
-                return {"asked": True, "held": told.get("held_deletes", 0)}
+            if not waiting and "wanted" not in checkpoint and checkpoint.get("compared", 0) > before:
+                return {"asked": True, "held": checkpoint.get("held_deletes", 0)}
             time.sleep(POLL_S)
 
 

@@ -13,8 +13,10 @@ from sitemapd.cli import Context
 
 @click.command()
 @click.argument("name")
-@click.option("--source", "sources", multiple=True, metavar="NAME", help="It speaks for this source alone.")
-@click.option("--read-only", is_flag=True, help="It may look and not push.")
+@click.option(
+    "--source", "sources", multiple=True, metavar="NAME", help="The token may push for this source only."
+)
+@click.option("--read-only", is_flag=True, help="The token may read and not push.")
 @click.option("--stdin", is_flag=True, help="Take the token from standard input instead of making one.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
@@ -29,7 +31,7 @@ def token(
     from sitemap_store.model.wire import check_source
 
     if read_only and sources:
-        raise click.UsageError("--read-only goes without --source: a token that looks speaks for none.")
+        raise click.UsageError("--read-only excludes --source: a read-only token may push for no source.")
     for source in (name, *sources):
         try:
             check_source(source)

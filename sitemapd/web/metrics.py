@@ -59,7 +59,7 @@ def _of_server(server: Server) -> Iterator[Metric]:
     yield _gauge("redis_max_bytes", "Its maxmemory; 0 is no bound.", (), {(): server.max_bytes})
     yield _gauge(
         "redis_safe",
-        "Whether it keeps what it is told: noeviction, an append-only file, and its last write went well.",
+        "Whether Redis stores data safely: noeviction, an append-only file, the last write succeeded.",
         (),
         {(): int(server.safe)},
     )
@@ -93,12 +93,14 @@ def _of_publishing(views: list[View]) -> Iterator[Metric]:
         for file, measured in sorted(view.totals.lag.items()):
             lag.add_metric([view.name, file], _buckets(measured), measured.total_ms / 1000)
     yield lag
-    yield _counter("shards_rewritten", "Shards whose file changed, appeared or went.", views, "rewrites")
+    yield _counter(
+        "shards_rewritten", "Shards whose file a worker changed, added or removed.", views, "rewrites"
+    )
     yield _counter("index_rewritten", "Index files rewritten.", views, "index_rewrites")
     yield _counter("written_bytes", "Bytes written to the output.", views, "bytes")
     leases = CounterMetricFamily(
         "sitemapd_leases_taken_back",
-        "Leases taken from workers: dead ones, or such that were not heard of for too long.",
+        "Leases taken from workers that died, or that did not renew them in time.",
         labels=("site", "reason"),
     )
     for view in views:
@@ -107,7 +109,7 @@ def _of_publishing(views: list[View]) -> Iterator[Metric]:
     yield leases
     differed = CounterMetricFamily(
         "sitemapd_output_differed",
-        "Files found at the output other than they were published: gone, altered, strange (nobody's), "
+        "Files in the output that differed and were replaced: gone, altered, strange (no shard has them), "
         "newer (than a Redis that lost its last changes).",
         labels=("site", "found"),
     )
@@ -119,26 +121,26 @@ def _of_publishing(views: list[View]) -> Iterator[Metric]:
 
 def _of_state(views: list[View]) -> Iterator[Metric]:
     for name, said, field in (
-        ("due_shards", "Shards and index files that wait for a rewrite, or for their time.", "due_shards"),
-        ("unfolded_events", "Events that are stored and not folded.", "unfolded_events"),
+        ("due_shards", "Shards and index files that wait for a rewrite.", "due_shards"),
+        ("unfolded_events", "Events that are stored and not yet folded.", "unfolded_events"),
         ("workers", "Worker processes seen in the last 5 seconds.", "workers"),
     ):
         yield _gauge(name, said, _SITE, {(view.name,): view.report[field] for view in views})
     yield _gauge(
         "put_aside",
-        "Files that can't be rendered and are put aside; `sitemapd doctor` names them.",
+        "Files that the workers cannot render and that are put aside; `sitemapd doctor` names them.",
         _SITE,
         {(view.name,): len(view.report["aside"]) for view in views},
     )
     yield _gauge(
         "waiting_seconds",
-        "How long the oldest unpublished change has been waiting; 0 when none is.",
+        "How long the oldest unpublished change has waited; 0 if none waits.",
         _SITE,
         {(view.name,): view.report["waiting_ms"] / 1000 for view in views},
     )
     yield _gauge(
         "last_published_timestamp_seconds",
-        "When something was last published.",
+        "When a worker last published a file.",
         _SITE,
         {
             (view.name,): millis(moment) / 1000
@@ -169,13 +171,13 @@ def _of_producers(views: list[View]) -> Iterator[Metric]:
     rows = [((view.name, each.source), each) for view in views for each in view.producers]
     yield _gauge(
         "producer_up",
-        "Whether a watcher or relay runs, was heard of lately and has no problem.",
+        "Whether a watcher or relay runs, reported lately and has no problem.",
         ("site", "source", "kind"),
         {(*place, each.kind): int(each.fine) for place, each in rows},
     )
     overflows = CounterMetricFamily(
         "sitemapd_watcher_overflows",
-        "How often a watcher lost file events and scanned its folder anew, since it was started.",
+        "How often a watcher lost file events and scanned its folder again, since its start.",
         labels=_PRODUCER,
     )
     for place, each in rows:
@@ -184,7 +186,12 @@ def _of_producers(views: list[View]) -> Iterator[Metric]:
     yield overflows
     for name, said, kind, field in (
         ("watcher_held_deletes", "Deletes held back by the guard.", "watch", "held_deletes"),
-        ("watcher_waiting_paths", "Paths that changed and were not looked at yet.", "watch", "waiting"),
+        (
+            "watcher_waiting_paths",
+            "Paths that changed and that the watcher has not read yet.",
+            "watch",
+            "waiting",
+        ),
         ("outbox_rows", "Rows in a database's outbox.", "relay", "lag_rows"),
         ("outbox_lag_seconds", "Age of the oldest row in a database's outbox.", "relay", "lag_seconds"),
     ):

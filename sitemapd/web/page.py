@@ -198,7 +198,7 @@ class Page:
 
     def away(self, request: Request, error: SitemapdError) -> Response:
         """The page while Redis does not answer."""
-        title = "Nothing can be said of the state now"
+        title = "Redis does not answer"
         said = f"{str(error).rstrip('.')}. Published files are served all the same; this page tries again."
         return self._html(request, "message.html", status=503, title=title, said=said, again=True)
 

@@ -278,7 +278,7 @@ def _producer(source: str, how: dict[str, Any], now: int) -> Producer:
     return Producer(
         source=source,
         kind=kind,
-        state=f"not heard of since it was {state}" if silent else state,
+        state=f"no report since it was {state}" if silent else state,
         fine=not silent and not problem and not how.get("held_deletes") and state != "stopped",
         seen=seen,
         facts=how,

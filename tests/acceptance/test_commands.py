@@ -244,7 +244,7 @@ def test_rebuild_repairs_what_was_tampered_with_and_nothing_else(plain: Place) -
     assert worker.stop() == 0
 
 
-def test_doctor_finds_what_is_wrong(plain: Place) -> None:
+def test_doctor_finds_what_is_wrong(plain: Place, redis_url: str) -> None:
     """Exit 1 without a worker, 0 with one; as JSON it is a list of findings."""
     alone = plain.command("doctor")
     assert alone.code == 1
@@ -253,9 +253,15 @@ def test_doctor_finds_what_is_wrong(plain: Place) -> None:
     until(lambda: plain.command("doctor").code == 0, what="doctor finds nothing wrong")
     findings = plain.ok("doctor", "--json").json
     assert all(finding["fine"] for finding in findings)
-    assert {"redis", "redis may lose", "output of main", "state of main", "workers of main"} <= {
-        finding["what"] for finding in findings
-    }
+    of_main = {"output of main", "disk of the output of main", "state of main", "workers of main"}
+    everywhere = {"packages", "versions", "tokens", "proxy", "disk of data_dir"}
+    redis = {"redis", "redis may lose", "redis memory", "clock"}
+    assert {finding["what"] for finding in findings} == of_main | everywhere | redis
+    plain.configure(settings(redis_url, shard_size=10, base_url="http://127.0.0.1:9/"))
+    asked = plain.command("doctor", "--robots", "--web-user", "nobody-at-all")
+    assert asked.code == 1
+    assert "WRONG robots.txt of main: http://127.0.0.1:9/robots.txt can't be fetched" in asked.out
+    assert "there is no user 'nobody-at-all'" in asked.out
     assert worker.stop() == 0
 
 

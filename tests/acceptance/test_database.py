@@ -74,6 +74,8 @@ def test_triggers_relay_and_sync(place: Place, redis_url: str) -> None:
     file = _shop(place, redis_url)
     assert "triggers install catalogue" in place.command("relay").refusal()
     assert place.command("triggers", "status", "catalogue").code == 1
+    wrong = "WRONG triggers of catalogue of main: they are not installed: run `sitemapd triggers install"
+    assert wrong in place.command("doctor").out
     printed = place.ok("triggers", "print", "catalogue").out
     assert "CREATE TRIGGER" in printed
     place.ok("triggers", "install", "catalogue")
@@ -81,6 +83,7 @@ def test_triggers_relay_and_sync(place: Place, redis_url: str) -> None:
     _execute(file, "INSERT INTO products VALUES (4, 'waits', 1)")
     waiting = place.ok("status", "--json").json["sites"]["main"]["producers"]["catalogue"]
     assert (waiting["state"], waiting["lag_rows"]) == ("not running", 1)
+    assert "ok   triggers of catalogue of main: are installed, 1 changes wait" in place.command("doctor").out
     assert waiting["lag_seconds"] >= 0
     place.worker()
     relay = place.service("relay", "catalogue")

@@ -123,11 +123,11 @@ class World:
 
     def relay(self, source: DatabaseSource | None = None, *, ready: bool = True, **options: Any) -> Relay:
         """Install triggers, start a relay, and wait until it is ready."""
-        accept = options.pop("accept_deletes", False)
+        accept, configured = options.pop("accept_deletes", False), options.pop("configured", None)
         source = source or self.source(**options)
         if source.triggers == "manual":
             self.install(source)
-        relay = Relay(source, self.sink, accept_deletes=accept)
+        relay = Relay(source, self.sink, accept_deletes=accept, configured=configured)
         self.relays.append(relay)
         relay.start()
         if ready:

@@ -52,8 +52,8 @@ def test_a_replica_that_may_take_over_is_named(
     client = any_redis.client()
     told = {**client.info(), "connected_slaves": 2}
     monkeypatch.setattr(client, "info", lambda: told)
-    assert "Replicas: 2; one that takes over has lost what it had not got yet" in may_lose(client)
-    assert "which min-replicas-to-write bounds" in may_lose(client)
+    assert "Replicas: 2; a fail-over loses the writes that the replica had not received" in may_lose(client)
+    assert "min-replicas-to-write bounds their number" in may_lose(client)
     client.config_set("min-replicas-to-write", "1")
     try:
         assert "min-replicas-to-write" not in may_lose(client)

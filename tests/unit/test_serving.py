@@ -10,7 +10,8 @@ import pytest
 
 from sitemap_store.errors import BadSetting
 from sitemapd.build import Parts, build
-from sitemapd.commands.doctor import _access
+from sitemapd.doctor.access import proxy, tokens
+from sitemapd.doctor.finding import attempt
 from sitemapd.serving import proxies
 from sitemapd.settings import Settings
 
@@ -45,6 +46,25 @@ def test_doctor_says_when_a_proxy_needs_a_token(
     tmp_path: Path, token: bool, trusted: list[str], fine: bool, said: str
 ) -> None:
     """With a proxy in front and no token nobody can push: that is wrong, and the way out is named."""
-    finding = _access(parts(tmp_path, token=token, trusted_proxies=trusted))
+    site = parts(tmp_path, token=token, trusted_proxies=trusted)
+    finding = attempt("tokens", lambda: tokens(site))
+    assert finding.fine is fine
+    assert said in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("trusted", "fine", "said"),
+    [
+        (["10.0.0.0/8"], True, "requests of 10.0.0.0/8 count as those of the client"),
+        ([], True, "behind a proxy set trusted_proxies"),
+        (["nginx"], False, "trusted_proxies: 'nginx' is no address"),
+    ],
+)
+def test_doctor_says_which_proxies_are_trusted(
+    tmp_path: Path, trusted: list[str], fine: bool, said: str
+) -> None:
+    """And what a request through another counts as; a value that is no address is wrong."""
+    site = parts(tmp_path, trusted_proxies=trusted)
+    finding = attempt("proxy", lambda: proxy(site))
     assert finding.fine is fine
     assert said in finding.detail

@@ -295,7 +295,9 @@ class Delivery:
 
     def _pause(self, error: Unavailable, pause: float) -> bool:
         """Wait before the next try; false when the thread is to end."""
-        log.warning("%s; the events are tried again in %.1f s", error, pause, extra={"action": "push_later"})
+        log.warning(
+            "%s; the publisher sends the events again in %.1f s", error, pause, extra={"action": "push_later"}
+        )
         end = time.monotonic() + pause
         with self._changed:
             self._problem = error

@@ -55,7 +55,7 @@ def test_the_worked_example_of_each_database(server: Server, redis_url: str) -> 
 
 def test_every_setting_is_documented_with_its_default() -> None:
     """The table of settings has the fields of a source, in their names and defaults."""
-    rows = PAGE[PAGE.index("## Settings") : PAGE.index("## What `status`")].splitlines()
+    rows = PAGE[PAGE.index("## Settings") : PAGE.index("## The fields of `status`")].splitlines()
     documented = {}
     for row in rows:
         cells = [cell.strip() for cell in row.strip("|").split("|")]

@@ -11,9 +11,9 @@ import pytest
 
 from producers.database import DatabaseSource
 from producers.database.check import connect, shape_of
-from producers.database.drain import BATCH, LOOK
 from producers.database.install import uninstall
-from producers.database.session import Session
+from producers.database.memory import LOOK
+from producers.database.table import BATCH, OpenTable
 from sitemap_store.errors import Unavailable
 from sitemap_store.model.entries import Entry
 from sitemap_store.model.events import Event
@@ -422,21 +422,21 @@ def test_a_comparison_that_is_asked_for_is_made(
     until(lambda: looks == 2 and relay.health()["state"] == "relaying", relay.health)
 
 
-@pytest.mark.parametrize("step", ["reconcile", "drain"])
+@pytest.mark.parametrize("step", ["list_all", "changes"])
 def test_a_fault_of_ours_is_told_and_tried_again(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: str
 ) -> None:
     """Whatever is raised, status says `failed`, the log has its traceback, and the source goes on."""
     broken = threading.Event()
     broken.set()
-    through = getattr(Session, step)
+    through = getattr(OpenTable, step)
 
-    def fails(session: Session, **options: bool) -> object:
+    def fails(table: OpenTable) -> object:
         if broken.is_set():
             raise ZeroDivisionError("a fault")
-        return through(session, **options)
+        return through(table)
 
-    monkeypatch.setattr(Session, step, fails)
+    monkeypatch.setattr(OpenTable, step, fails)
     world.insert("tea")
     relay = world.relay(ready=False)
     until(lambda: relay.health()["state"] == "failed", relay.health)

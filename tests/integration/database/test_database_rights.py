@@ -11,6 +11,7 @@ from producers.database import DatabaseSource, Relay
 from producers.database.check import connect, shape_of
 from producers.database.dialect import Broken
 from producers.database.install import script
+from producers.database.outbox import read_definition
 from producers.database.triggers import plan_of
 from sitemap_store.errors import BadSetting, SitemapdError, Unavailable
 from tests.integration.database_world import World, until
@@ -279,6 +280,6 @@ def test_the_printed_sql_installs_what_install_does(world: World) -> None:
             world.application.execute(text)
             world.application.autocommit = False
         assert dialect.installed(plan_of(dialect, shape)) == "installed"
-        assert dialect.noted(shape.label)[0] == plan_of(dialect, shape).definition
+        assert read_definition(dialect, shape.label) == plan_of(dialect, shape).definition
     finally:
         dialect.close()

@@ -1,7 +1,5 @@
 """Addresses from rows, and which templates can make them."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,9 +116,6 @@ def test_templates_that_cannot_work(template: str) -> None:
         Template(template)
 
 
-texts = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)
-
-
 @given(
     st.sampled_from(["/{a}/{b}", "/{b}/{a:raw}", "/{a:raw}?x={b}", "/s?q={a}&r={b}", "/x/{a}/{b}-{a}"]),
     st.tuples(*[st.text("aZ9-./~%&=+;:@ ?#", max_size=4)] * 4),
@@ -140,59 +135,3 @@ def test_unlike_values_make_unlike_addresses(template: str, values: tuple[str, s
         return
     if None not in (parsed.path(one), parsed.path(other)) and first == second:
         assert other in set(parsed.spellings(one))
-
-
-@given(
-    st.sampled_from(
-        [
-            "/{a}/{b}",
-            "/{a}-{b}",
-            "/{a}{b}",
-            "/x/{a}.{b}.html",
-            "/{b}/{a:raw}",
-            "/{a:raw}.html",
-            "/{a:raw}./y/{b}",
-            "/.{a}",
-            "/{a}/{a}",
-            "/50%25/{a}",
-            "/s?q={a}&r={b}",
-            "/s?q={a:raw}",
-        ]
-    ),
-    st.one_of(texts, st.none(), st.integers(), st.text("aZ9-./~%&=+;:@ ?#", max_size=6)),
-    st.one_of(texts, st.text("aZ9-./~%&=+;:@ ?#", max_size=6)),
-    st.sampled_from(
-        [RULES, replace(RULES, strip_query=frozenset("q")), UrlRules(base="https://e.com/50%25/")]
-    ),
-)
-def test_the_quick_way_to_an_address_is_the_long_ways(
-    template: str, a: object, b: object, rules: UrlRules
-) -> None:
-    """It gives the same normalised URL, or leaves the values to the long way."""
-    parsed = Template(template)
-    values = tuple({"a": a, "b": b}[name] for name in parsed.columns)
-    quick = parsed.quick(rules)((*values, "2026-01-01"))
-    if quick is not None:
-        path = parsed.path(values)
-        assert path is not None
-        assert quick == normalise(rules.base + path, rules).loc
-
-
-@pytest.mark.parametrize(
-    ("template", "values", "path"),
-    [
-        ("/p/{slug}", ("a-b.c~1",), "p/a-b.c~1"),
-        ("/{a}/{b}/", ("x", "y"), "x/y/"),
-        ("/{path:raw}", ("a/b",), "a/b"),
-        ("/s?q={a}", ("x",), "s?q=x"),
-        ("/p/{slug}", ("a b",), None),
-        ("/p/{slug}", ("",), None),
-        ("/p/{slug}", ("x" * 2040,), None),
-        ("/p/{slug}", (7,), None),
-        ("/{a}/{b}", ("x", 7), None),
-    ],
-)
-def test_plain_values_take_the_quick_way(template: str, values: tuple[object, ...], path: str | None) -> None:
-    """What needs encoding, is too long or no text does not."""
-    found = Template(template).quick(RULES)(values)
-    assert found == (None if path is None else RULES.base + path)

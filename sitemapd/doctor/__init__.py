@@ -1,0 +1,1 @@
+"""What `sitemapd doctor` checks, one module a subject."""
