@@ -201,7 +201,7 @@ def test_worker_left_behind_by_a_killed_supervisor_spoils_nothing(shop: Shop) ->
     assert again.stop() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_stopped_worker_is_killed_and_another_takes_over(shop: Shop) -> None:
     """A worker that hangs in a rewrite is killed by its supervisor, and its shard is published by another."""
     worker = shop.start("committed", "stop")

@@ -98,7 +98,7 @@ def _run(server: RedisServer, partitions: int, test: Callable[[_Case], None]) ->
 _MANY = settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def test_a_restored_backup_equals_the_dict(redis_server: RedisServer) -> None:
+def test_a_restored_backup_equals_the_dict(any_redis: RedisServer) -> None:
     """Folded or not at the backup; later events meet the tombstones, times and sources that were restored."""
 
     @_MANY
@@ -124,12 +124,12 @@ def test_a_restored_backup_equals_the_dict(redis_server: RedisServer) -> None:
             case.push(later)
             case.check()
 
-        _run(redis_server, partitions, test)
+        _run(any_redis, partitions, test)
 
     run()
 
 
-def test_a_backup_that_is_older_than_the_tree_agrees_with_it(redis_server: RedisServer) -> None:
+def test_a_backup_that_is_older_than_the_tree_agrees_with_it(any_redis: RedisServer) -> None:
     """Events and workers go on while it is made and after it: all that was published since is kept."""
 
     @_MANY
@@ -169,6 +169,6 @@ def test_a_backup_that_is_older_than_the_tree_agrees_with_it(redis_server: Redis
             consistent(case.world)
             assert published(case.world.folder) == case.model.alive()
 
-        _run(redis_server, partitions, test)
+        _run(any_redis, partitions, test)
 
     run()

@@ -405,9 +405,9 @@ class Sparse(Machine):
             self.next_day()
 
 
-def test_what_is_merged_equals_the_dict_model(redis_server: RedisServer) -> None:
+def test_what_is_merged_equals_the_dict_model(any_redis: RedisServer) -> None:
     """The same with merges most of the time."""
-    Sparse.server = redis_server
+    Sparse.server = any_redis
     run_state_machine_as_test(
         Sparse,
         settings=settings(

@@ -16,6 +16,7 @@ FRESH = random.SystemRandom().randrange(10**6)
 """Another one each time. `make torture SEED=…` with the one of a failed test runs the same plan."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [pytest.param(FIXED, id="fixed"), pytest.param(FRESH, id="fresh")])
 def test_no_promise_is_broken(seed: int) -> None:
     """Processes and Redis are killed, answers get lost, the disk is full, the output is wiped: all holds."""

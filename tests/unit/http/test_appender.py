@@ -137,10 +137,10 @@ def test_a_queue_that_moves_gives_nobody_up() -> None:
 
     async def test(appender: Appender, redis: Redis) -> None:
         redis.open.set()
-        redis.takes = 0.02
+        redis.takes = 0.1
         await asyncio.gather(*[appender.send(events(f"p{n}-", BATCH)) for n in range(20)])
 
-    assert len(run(test, patience=0.2).appends) == 20
+    assert len(run(test, patience=1.5).appends) == 20
 
 
 def test_error_that_nobody_foresaw_ends_no_later_append() -> None:
