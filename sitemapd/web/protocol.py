@@ -103,6 +103,7 @@ else:
         def data_received(self, data: bytes) -> None:
             """Take what came; headers that are too long end the connection."""
             if self._ending:
+                self.transport.pause_reading()  # uvicorn reads on after each answer
                 return
             super().data_received(data)
             if not self._in_head:
@@ -132,6 +133,7 @@ else:
         def _end_after_answers(self) -> None:
             """Answer what came whole, then close the connection."""
             self._ending, self.cycle.keep_alive = True, False
+            self.transport.pause_reading()
 
         def _start_asgi_task(self, cycle: Any, app: Any) -> None:
             self.running = cycle
