@@ -188,8 +188,10 @@ class Store:
         with translated(), self.client.pipeline(transaction=False) as pipe:
             for partition in self.partitions:
                 pipe.hget(partition.keys.state(), "stamp")
-            newest = max(int(stamp or 0) for stamp in pipe.execute())
-        now = self._clock() or self.now()
+            pipe.time()
+            *stamps, (seconds, micros) = pipe.execute()
+        newest = max(int(stamp or 0) for stamp in stamps)
+        now = self._clock() or int(seconds) * 1000 + int(micros) // 1000
         return newest if newest > now else now - ago
 
     def has_held(self) -> bool:

@@ -2,7 +2,7 @@
 -- Only so many keys, and so many bytes, are remembered: the oldest go first.
 -- ARGV: 1 now, 2 the key's digest, 3 how long it is remembered (ms), 4 the most keys, 5 the most bytes,
 --       6 the value to keep, "" to take the key, or "+<first>" to hold it for longer, 7 how long a request may
---       hold it (ms), 8 when the request counts as first seen, if the key is new
+--       hold it (ms), 8 the least time at which it may count as first seen
 -- The value is "p <first> <until>" while a request is under way or was cut off, and "d<answer>" afterwards.
 -- Returns {"new" or "again", first}, {"busy", until}, {"done", answer}; or {"kept", bytes of all}.
 local COST = 225 -- bytes that Redis needs for a key beside its value
@@ -33,7 +33,7 @@ local function put(value)
 end
 
 forget(redis.call('ZRANGEBYSCORE', ages, '-inf', now - life, 'LIMIT', 0, 100))
-local held, first = redis.call('HGET', values, digest), tonumber(ARGV[8])
+local held, first = redis.call('HGET', values, digest)
 local renewed = string.match(ARGV[6], '^%+(%d+)$')
 if renewed then
   if not held or sub(held, 1, 1) ~= 'p' then return {'kept', 0} end
@@ -46,5 +46,7 @@ if held then
   if tonumber(till) > now then return {'busy', tonumber(till)} end
   first = tonumber(begun)
 end
+-- What was appended before it is older, also where the server's clock was set back since.
+first = first or math.max(now, tonumber(ARGV[8]), tonumber(redis.call('HGET', keys.state(), 'stamp') or 0))
 put(format('p %d %d', first, now + tonumber(ARGV[7])))
 return {held and 'again' or 'new', first}
