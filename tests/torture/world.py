@@ -6,6 +6,7 @@ What only the inside of a process can bring about is in `inside/sitecustomize.py
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import signal
@@ -190,9 +191,9 @@ class World:
         half.replace(self._eio)
 
     def _server(self) -> RedisServer:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        server = RedisServer(self.server, options=("--port", str(port)), env=self._clock_env())
+        port = _free_port()
+        options = ("--bind", "127.0.0.1", "--port", str(port))
+        server = RedisServer(self.server, options=options, env=self._clock_env())
         self._ports[server] = port
         server.start()
         return server
@@ -339,6 +340,14 @@ class World:
             text=True,
         )
         self.no_mount = done.stderr.strip() or str(done.returncode) if done.returncode else ""
+
+
+def _free_port() -> int:
+    """A port that is free, and that no connection gets by chance while a server on it is down."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def _unprivileged() -> Sequence[str]:
