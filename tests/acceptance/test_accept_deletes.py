@@ -87,6 +87,7 @@ def test_files_that_are_missing_at_a_start_are_held_until_they_are_accepted(
     assert service.stop() == 0
 
 
+@pytest.mark.long
 def test_what_goes_after_it_was_accepted_is_held_again(place: Place, redis_url: str) -> None:
     """Accepted are the 150 that were shown; of 300 that are missing then, the others stay listed."""
     place.configure(settings(redis_url) + WATCH)
@@ -156,6 +157,7 @@ def test_a_renamed_source_keeps_its_urls(place: Place, redis_url: str, gone: int
     assert service.stop() == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "way", ["renamed and another template", pytest.param("base_url", marks=pytest.mark.long)]
 )

@@ -21,7 +21,7 @@ def test_a_hostile_tree_is_not_restored(place: Place, any_redis: RedisServer, ro
     any_redis.flush()
     file = place.output / ("sitemap.xml" if root == "sitemapindex" else "sitemap-pages-1.xml")
     right, files = file.read_bytes(), hostile.xml(root)
-    for name in ("entity bomb", "file entity", "deep", "UTF-16", "gzip bomb", "empty"):
+    for name in ("entity bomb", "deep", "gzip bomb", "empty"):
         file.write_bytes(files[name])
         result = place.command("restore")
         assert result.code == 1, name
