@@ -111,6 +111,7 @@ def test_what_goes_after_it_was_accepted_is_held_again(place: Place, redis_url: 
     assert service.stop() == 0
 
 
+@pytest.mark.long
 def test_another_template_moves_all_urls_or_none(place: Place, redis_url: str) -> None:
     """The same files under other addresses: said so, held as one thing, and passed as one."""
     place.configure(settings(redis_url) + WATCH)

@@ -399,6 +399,7 @@ def test_what_the_site_no_longer_covers_is_let_go(place: Place, redis_url: str) 
     assert worker.stop() == 0
 
 
+@pytest.mark.long
 def test_compact_merges_sparse_shards_beside_running_workers(plain: Place) -> None:
     """It says first what crawlers will fetch again; a reader of the index finds every URL all the while."""
     worker = plain.worker()

@@ -109,7 +109,7 @@ def stock() -> list[dict[str, object]]:
 
 @pytest.mark.parametrize(
     ("point", "processes"),
-    [(point, 2) for point in POINTS]
+    [pytest.param(point, 2, marks=() if point.endswith("renamed") else pytest.mark.long) for point in POINTS]
     + [pytest.param(point, 1, marks=pytest.mark.long) for point in ("committed", "renamed", "index_renamed")],
 )
 def test_killed_worker_loses_nothing(shop: Shop, point: str, processes: int) -> None:
@@ -287,6 +287,7 @@ class Pushers:
             thread.join()
 
 
+@pytest.mark.long
 def test_killed_redis_keeps_what_it_acknowledged(shop: Shop) -> None:
     """kill -9 of Redis amid pushes, twice: each push that returned 0 is published, and workers reconnect."""
     worker = shop.start()
@@ -340,6 +341,7 @@ def test_redis_that_is_away_is_waited_for(shop: Shop) -> None:
     assert worker.stop() == 0
 
 
+@pytest.mark.long
 def test_two_supervisors_and_two_producers(shop: Shop) -> None:
     """3,000 random events by two producers at once, for two supervisors: the tree equals the dict."""
     chance = random.Random(20260321)

@@ -9,6 +9,7 @@ from tests.redis_server import RedisServer
 from tests.torture import hostile
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("root", ["urlset", pytest.param("sitemapindex", marks=pytest.mark.long)])
 def test_a_hostile_tree_is_not_restored(place: Place, any_redis: RedisServer, root: str) -> None:
     """`restore` names the file in one sentence; once that is right again, the whole tree is taken back."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from sitemap_store.model.protocol import SITEMAP_NS
@@ -12,6 +13,7 @@ _HEAD: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _URL: Final = "https://shop.example.com/hostile"
 
 
+@cache
 def xml(root: str) -> Mapping[str, bytes]:
     """What a `urlset` or `sitemapindex` must not be: none is both well-formed and valid."""
     row = "url" if root == "urlset" else "sitemap"
@@ -56,6 +58,7 @@ def _gzip_bomb() -> bytes:
     return b"".join(packer.compress(block) for _ in range(200)) + packer.flush()
 
 
+@cache
 def front_matter() -> Mapping[str, bytes]:
     """Starts of pages that a generator would refuse, or choke on."""
     merges = "\n".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12))

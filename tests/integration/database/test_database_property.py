@@ -176,7 +176,7 @@ def _env() -> dict[str, str]:
 
 
 @settings(
-    max_examples=examples(3),
+    max_examples=examples(2),
     suppress_health_check=list(HealthCheck),
     # Not shrunk: that would take hours, and every example is short enough to read.
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
