@@ -119,7 +119,7 @@ def test_the_search_finds_a_word(page: BrowserPage, address: str) -> None:
     page.goto(address)
     page.get_by_placeholder("Search").fill("scrubber")
     result = page.locator(".md-search-result__link[href*='#the-scrubber']").first
-    expect(result).to_be_visible()
+    expect(result).to_be_visible(timeout=30_000)
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
 
 

@@ -15,6 +15,7 @@ from tests.torture.checks import Found
 from tests.torture.fault import Fault, Strike
 from tests.torture.world import World
 
+LARGEST: Final = 1_000_000
 _GONE: Final = frozenset({"no file", "malformed"})
 
 
@@ -96,18 +97,23 @@ def _rewritten(change: Callable[[bytes], bytes], strike: Strike) -> Iterator[Non
         strike.found.append(Found("rebuild", f"exit {result.code}: {result.err[-300:]}"))
 
 
+def _hostile(strike: Strike, root: str) -> bytes:
+    """A hostile file that leaves room on the small disk: what replaces it must fit beside it."""
+    return strike.chance.choice([data for data in hostile.xml(root).values() if len(data) < LARGEST])
+
+
 @contextmanager
 def _hostile_shards(strike: Strike) -> Iterator[None]:
     files = shard_files(strike.world.output)
     for file in strike.chance.sample(files, min(len(files), 2)):
-        _write_over(strike, file, strike.chance.choice(list(hostile.xml("urlset").values())))
+        _write_over(strike, file, _hostile(strike, "urlset"))
     yield
 
 
 @contextmanager
 def _hostile_index(strike: Strike) -> Iterator[None]:
     for file in index_files(strike.world.output):
-        _write_over(strike, file, strike.chance.choice(list(hostile.xml("sitemapindex").values())))
+        _write_over(strike, file, _hostile(strike, "sitemapindex"))
     yield
 
 
