@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sitemap_store.model.dates import format_instant
+from sitemap_store.redis.browse import uncovered
 from sitemap_store.redis.connection import translated
-from sitemap_store.redis.observed import DAY, history, producers, totals, uncovered
+from sitemap_store.redis.counts import DAY, history, refused_in, totals
+from sitemap_store.redis.directory import level
+from sitemap_store.redis.observed import producers
 from sitemap_store.redis.state import Partition
-from sitemap_store.redis.store import Store, level
+from sitemap_store.redis.store import Store
 
 ALIVE_MS = 5000
 LATE_MS = 60_000
@@ -71,7 +74,7 @@ def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
         "urls": urls,
         "shards": sum(section["shards"] for section in sections.values()),
         **total,
-        "refused_day": sum(step.refused for step in history(store, now, DAY)[0]),
+        "refused_day": refused_in(store, now, DAY),
         "last_published": format_instant(last, always_milliseconds=True) if last else None,
         "workers": len(workers),
         "aside": dict(sorted(aside.items())),

@@ -4,6 +4,8 @@ All of a partition's keys begin with `sm:{site.p}` (p is the partition's number)
 script touches one slot. A key has one name everywhere: the Lua scripts call `keys.log(shard)` as Python does,
 and their functions are made from these. docs/redis-keys.md shows this table; a test compares both with a live
 server.
+
+A little longer than most modules: it is a table, with a method for each key.
 """
 
 from __future__ import annotations

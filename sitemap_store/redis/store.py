@@ -16,6 +16,7 @@ from sitemap_store.model.events import Event, read_log
 from sitemap_store.model.site import Site, index_file
 from sitemap_store.redis.claims import Wake
 from sitemap_store.redis.connection import translated
+from sitemap_store.redis.directory import bucket_of
 from sitemap_store.redis.prepare import prepare
 from sitemap_store.redis.state import REJECTED_MAX, Clock, Partition, server_clock
 from sitemap_store.shards.fold import fold_elements
@@ -104,7 +105,7 @@ class Store:
                 buckets = int(state or 1)
                 if buckets == before:
                     return None
-                shard = self.client.hget(partition.keys.directory(_bucket(key, buckets)), key)
+                shard = self.client.hget(partition.keys.directory(bucket_of(key, buckets)), key)
             if shard is not None:
                 return int(shard)
 
@@ -283,22 +284,6 @@ class Store:
             | {field.decode(): value.decode() for field, value in fields.items()}
             for name, fields in rows
         ]
-
-
-def level(buckets: int) -> tuple[int, int]:
-    """A directory's size, a power of four, and how many buckets of that size are divided into four.
-
-    The scripts' own rule (`common.lua`): the other parts of bucket b are b + size, b + 2 size and b + 3 size.
-    """
-    size = 4 ** ((buckets.bit_length() - 1) // 2)
-    return size, (buckets - size) // 3
-
-
-def _bucket(key: bytes, buckets: int) -> int:
-    """Where a digest lies in a directory of that many buckets."""
-    size, divided = level(buckets)
-    place = int.from_bytes(key[:4], "big")
-    return place % size if place % size >= divided else place % (size * 4)
 
 
 def _bytes(value: object) -> bytes:

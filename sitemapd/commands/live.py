@@ -67,7 +67,8 @@ def tail(context: Context, lines: int, as_json: bool) -> None:
 
 def _look(store: Store, seen: _Seen | None, lines: int) -> tuple[_Seen, list[dict[str, Any]]]:
     """What came since the last look, oldest first."""
-    from sitemap_store.redis.observed import feed, totals
+    from sitemap_store.redis.counts import totals
+    from sitemap_store.redis.observed import feed
 
     first = seen is None
     seen = seen or _Seen("", "", {})
@@ -134,7 +135,7 @@ def top(context: Context, interval: float, as_json: bool) -> None:
 
 def _row(store: Store) -> dict[str, Any]:
     """A site as `status` reports it, and what happened in its last whole minute."""
-    from sitemap_store.redis.observed import history
+    from sitemap_store.redis.counts import history
     from sitemapd.status import report
 
     minute = history(store, store.now())[0][-2]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from sitemap_store.redis.observed import ShardRow, Slot
+from sitemap_store.redis.browse import ShardRow
+from sitemap_store.redis.counts import Slot
 
 NONE = "\N{EN DASH}"
 """Stands where there is no number."""

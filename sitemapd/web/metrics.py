@@ -16,7 +16,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from sitemap_store.errors import SitemapdError
-from sitemap_store.redis.observed import LAG_BOUNDS_MS, Lag, Server
+from sitemap_store.redis.counts import LAG_BOUNDS_MS, Lag
+from sitemap_store.redis.observed import Server
 from sitemapd.web.display import millis
 from sitemapd.web.views import View, Views
 

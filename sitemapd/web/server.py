@@ -15,8 +15,8 @@ import uvicorn
 from producers.http.auth import loopback
 from sitemap_store.errors import BadSetting
 from sitemapd.web.application import Application
+from sitemapd.web.connections import Connections, Patient
 from sitemapd.web.front import HEADER_MAX
-from sitemapd.web.protocol import Connections, Patient
 
 LOOP: Literal["auto", "asyncio"] = "auto"
 """uvloop where it is installed (the extra `fast`), else asyncio's own."""

@@ -18,28 +18,9 @@ from sitemap_store.errors import Refused, Unavailable
 from sitemap_store.model.entries import Entry
 from sitemap_store.model.site import Site
 from sitemap_store.output.folder import Folder
-from sitemap_store.redis.observed import (
-    DAY,
-    HOUR,
-    MONTH,
-    Lag,
-    Published,
-    Server,
-    ShardRow,
-    Slot,
-    SourcePage,
-    Span,
-    Totals,
-    feed,
-    history,
-    producers,
-    section_shards,
-    server,
-    shard_sizes,
-    shards,
-    source_page,
-    totals,
-)
+from sitemap_store.redis.browse import ShardRow, SourcePage, section_shards, shard_sizes, shards, source_page
+from sitemap_store.redis.counts import DAY, HOUR, MONTH, Lag, Slot, Span, Totals, history, totals
+from sitemap_store.redis.observed import Published, Server, feed, producers, server
 from sitemap_store.redis.state import REJECTED_MAX
 from sitemap_store.redis.store import Store
 from sitemapd.status import Problem, problems, report

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from sitemap_store.model.site import Site
-from sitemapd.web import protocol, server
+from sitemapd.web import connections, protocol, server
 from tests.needs import require
 from tests.world import World
 
@@ -28,7 +28,7 @@ def parser(request: pytest.FixtureRequest) -> Iterator[str]:
     chosen: str = request.param
     with pytest.MonkeyPatch.context() as patch:
         if chosen == "h11":
-            patch.setattr(protocol, "SPEAKS", protocol.H11)
+            patch.setattr(connections, "SPEAKS", protocol.H11)
             patch.setattr(server, "LOOP", "asyncio")
         else:
             require(find_spec("httptools"), "httptools is not installed: install the extra `fast`")

@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 
 from sitemap_store.model.entries import digest
 from sitemap_store.model.events import Event
-from sitemap_store.redis.store import _bucket
+from sitemap_store.redis.directory import bucket_of
 from tests.published import listed, picture, published, shard_files, urls_of, valid_now
 from tests.world import BASE, Crash, World
 
@@ -136,7 +136,7 @@ def seat(world: World, path: str) -> int | None:
     number = world.site.partition(key)
     keys = world.store.partitions[number].keys
     buckets = int(fields(world, "state", number).get("buckets", "1"))
-    found = world.client.hget(keys.directory(_bucket(key, buckets)), key)
+    found = world.client.hget(keys.directory(bucket_of(key, buckets)), key)
     return None if found is None else int(found)
 
 
@@ -161,7 +161,7 @@ def consistent(world: World) -> None:
         for bucket, keys in directory(world, p).items():
             buckets = int(fields(world, "state", p).get("buckets", "1"))
             for key, shard in keys.items():
-                assert _bucket(key, buckets) == bucket, "a digest lies in a bucket where nobody looks"
+                assert bucket_of(key, buckets) == bucket, "a digest lies in a bucket where nobody looks"
                 seats[shard] = seats.get(shard, 0) + 1
         assert seats.keys() <= {int(name) for name in shards}, "a seat in a shard that is gone"
         assert int(fields(world, "state", p).get("seats", "0")) == sum(seats.values())

@@ -9,7 +9,7 @@ import pytest
 from sitemap_store.model.entries import digest
 from sitemap_store.model.events import Event
 from sitemap_store.model.site import Site
-from sitemap_store.redis.store import _bucket, level
+from sitemap_store.redis.directory import bucket_of, level
 from tests.integration.store_world import DAY, add, consistent, delete, directory, fields, push, seat
 from tests.world import BASE, World, make_site
 
@@ -30,7 +30,7 @@ def test_buckets_stay_small_and_even_as_the_site_grows(make_world: MakeWorld) ->
         assert set(found) <= {b + k * size for b in range(size) for k in range(4 if b < divided else 1)}
         assert goal / 64 <= buckets <= goal / 8 + 3
         for bucket, keys in found.items():
-            assert all(_bucket(key, buckets) == bucket for key in keys)
+            assert all(bucket_of(key, buckets) == bucket for key in keys)
         assert max(map(len, found.values())) <= 128
     prefix = world.store.partitions[0].keys.prefix
     encodings = {world.client.object("encoding", key) for key in world.client.scan_iter(f"{prefix}:d:*")}
@@ -95,8 +95,8 @@ def test_a_look_up_of_an_unknown_url_ends(make_world: MakeWorld) -> None:
 def test_a_growing_directory_has_a_place_for_every_digest(buckets: int) -> None:
     """Linear hashing: three more buckets take from one other only, and from it alone."""
     keys = [digest(f"{BASE}{n}") for n in range(30_000)]
-    before = [_bucket(key, buckets) for key in keys]
-    after = [_bucket(key, buckets + 3) for key in keys]
+    before = [bucket_of(key, buckets) for key in keys]
+    after = [bucket_of(key, buckets + 3) for key in keys]
     assert len(set(before)) == buckets
     assert len(set(after)) == buckets + 3
     moved = {(was, now) for was, now in zip(before, after, strict=True) if was != now}

@@ -11,7 +11,7 @@ from producers.sink import EventSink
 from sitemap_store.model.protocol import STRICT
 from sitemap_store.model.site import Site
 from sitemap_store.model.urls import UrlRules
-from sitemap_store.redis.observed import uncovered
+from sitemap_store.redis.browse import uncovered
 from sitemap_store.redis.store import Store
 from sitemap_store.redis.wake import Waker
 from sitemapd.status import report

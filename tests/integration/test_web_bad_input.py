@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from sitemapd.web import protocol
+from sitemapd.web import connections
 from tests.integration.web_site import Web, add, made_token, publish, served_site, serving
 from tests.redis_server import RedisServer
 from tests.world import World, make_site
@@ -146,7 +146,7 @@ def test_a_login_form_has_a_bound(web: Web) -> None:
 
 def test_headers_that_never_end_are_cut_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection whose request does not begin, or trickles, is closed; one with a request is not."""
-    monkeypatch.setattr(protocol, "HEADER_S", 1.5)
+    monkeypatch.setattr(connections, "HEADER_S", 1.5)
     with serving({"shop": served_site(world)}) as web:
         for begun in (b"", b"GET / HT", b"GET /sitemap.xml HTTP/1.1\r\nHost: localhost\r\nX: "):
             with web.connect() as wire:

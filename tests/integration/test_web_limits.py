@@ -17,7 +17,7 @@ from producers.http.signatures import Signature
 from producers.http.webhooks import Webhook
 from sitemapd.web import feed, listen
 from sitemapd.web.application import application
-from sitemapd.web.protocol import Connections, Patient
+from sitemapd.web.connections import Connections, Patient
 from sitemapd.web.server import Server
 from tests.acceptance.until import until
 from tests.integration.http_world import SECRET, HttpWorld, add, token

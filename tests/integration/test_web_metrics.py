@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sitemap_store.errors import Refused
 from sitemap_store.model.events import Event
-from sitemap_store.redis.observed import LAG_BOUNDS_MS, note_producer
+from sitemap_store.redis.counts import LAG_BOUNDS_MS
+from sitemap_store.redis.observed import note_producer
 from tests import markdown
 from tests.integration.web_site import Web, add, publish, served_site, serving
 from tests.markdown import ROOT

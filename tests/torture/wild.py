@@ -22,7 +22,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from sitemap_store.model.wire import PUSH_EVENTS, QUEUE
-from sitemap_store.redis.observed import totals
+from sitemap_store.redis.counts import totals
 from sitemapd.build import build
 from sitemapd.settings import load
 from tests.acceptance.place import Place, Service, settings

@@ -25,6 +25,7 @@ from typing import Final
 import httpx
 
 from sitemap_store.model.entries import digest
+from sitemap_store.redis.directory import bucket_of
 from sitemap_store.redis.store import Store
 from sitemapd.build import build
 from sitemapd.faults import VARIABLE
@@ -288,9 +289,9 @@ class World:
         with self.redis.client() as client:
             (part,) = Store(client, site).partitions
             for key in map(digest, locs):
-                buckets = range(int(client.hget(part.keys.state(), "buckets") or 1))
-                seats = {client.hget(part.keys.directory(bucket), key) for bucket in buckets} - {None}
-                for seat in seats:
+                buckets = int(client.hget(part.keys.state(), "buckets") or 1)
+                seat = client.hget(part.keys.directory(bucket_of(key, buckets)), key)
+                if seat is not None:
                     section, number = client.hmget(part.keys.shard(int(seat)), "section", "number")
                     if section and site.shard_file(section.decode(), int(number)) == file:
                         return True

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_store.errors import BadSetting
-from sitemap_store.redis.observed import LAG_BOUNDS_MS, Lag, ShardRow, Slot
+from sitemap_store.redis.browse import ShardRow
+from sitemap_store.redis.counts import LAG_BOUNDS_MS, Lag, Slot
 from sitemapd.build import build_site
 from sitemapd.settings import SiteSettings
 from sitemapd.web.conditions import Span, precondition, span, takes_gzip
