@@ -109,7 +109,7 @@ def show(context: Context, url: str, as_json: bool) -> None:
         click.echo(f"sitemapd: {refused.detail}", err=True)
         sys.exit(1)
     if found is None:
-        click.echo(f"sitemapd: {loc} is not listed", err=True)
+        click.echo(f"sitemapd: {loc} is not listed; `sitemapd rejected` shows what was refused", err=True)
         sys.exit(1)
     row = described(found, store.site.style(found.section))
     if as_json:

@@ -36,6 +36,15 @@ def _lists(place: Place, urls: set[str]) -> None:
     until(lambda: set(published(place.output)) == urls, what=f"{len(urls)} URLs are listed")
 
 
+def _published_once(place: Place, pages: int) -> set[str]:
+    """Fill the folder, let a service publish it, and end that; the URLs."""
+    urls = _fill(place.folder / "content", pages)
+    service = place.service("run", "--port", "0")
+    _lists(place, urls)
+    assert service.stop() == 0
+    return urls
+
+
 def _held(place: Place, source: str, deletes: int) -> str:
     """Wait until that many are held; the command that `status` and `doctor` print beside five examples."""
 
@@ -92,10 +101,7 @@ def test_what_goes_after_it_was_accepted_is_held_again(place: Place, redis_url: 
     """Accepted are the 150 that were shown; of 300 that are missing then, the others stay listed."""
     place.configure(settings(redis_url) + WATCH)
     content = place.folder / "content"
-    urls = _fill(content, 320)
-    service = place.service("run", "--port", "0")
-    _lists(place, urls)
-    assert service.stop() == 0
+    _published_once(place, 320)
     files = sorted(content.iterdir())
     for file in files[:150]:
         file.unlink()
@@ -115,10 +121,7 @@ def test_what_goes_after_it_was_accepted_is_held_again(place: Place, redis_url: 
 def test_another_template_moves_all_urls_or_none(place: Place, redis_url: str) -> None:
     """The same files under other addresses: said so, held as one thing, and passed as one."""
     place.configure(settings(redis_url) + WATCH)
-    urls = _fill(place.folder / "content", 300)
-    service = place.service("run", "--port", "0")
-    _lists(place, urls)
-    assert service.stop() == 0
+    urls = _published_once(place, 300)
     place.configure(settings(redis_url) + WATCH + 'url = "/new/{path}"\n')
     for again in (False, True):  # a restart forgets nothing of it
         service = place.service("run", "--port", "0")
@@ -137,10 +140,7 @@ def test_a_renamed_source_keeps_its_urls(place: Place, redis_url: str, gone: int
     """The same folder under another name: URLs change their owner; those that are gone are held as any."""
     place.configure(settings(redis_url) + WATCH)
     content = place.folder / "content"
-    urls = _fill(content, 300)
-    service = place.service("run", "--port", "0")
-    _lists(place, urls)
-    assert service.stop() == 0
+    urls = _published_once(place, 300)
     for file in sorted(content.iterdir())[:gone]:
         file.unlink()
     place.configure(settings(redis_url) + WATCH.replace("pages", "articles"))
@@ -165,10 +165,7 @@ def test_a_renamed_source_keeps_its_urls(place: Place, redis_url: str, gone: int
 def test_other_addresses_of_the_same_files_are_one_thing(place: Place, redis_url: str, way: str) -> None:
     """All move or none: under another name as well, and below another base_url."""
     place.configure(settings(redis_url) + WATCH)
-    urls = _fill(place.folder / "content", 300)
-    service = place.service("run", "--port", "0")
-    _lists(place, urls)
-    assert service.stop() == 0
+    urls = _published_once(place, 300)
     source, configured = "pages", (settings(redis_url) + WATCH).replace(BASE, f"{BASE}new/")
     if way != "base_url":
         source = "articles"

@@ -72,10 +72,11 @@ def test_an_urls_life_by_hand(shop: Place) -> None:
     assert locs(shop) == {"blog/x"}
     gone = shop.command("show", f"{BASE}a")
     assert (gone.code, gone.out) == (1, "")
-    assert gone.err == f"sitemapd: {BASE}a is not listed\n"
+    assert gone.err == f"sitemapd: {BASE}a is not listed; `sitemapd rejected` shows what was refused\n"
     assert shop.command("show", "https://elsewhere.example/").code == 1
 
     assert shop.ok("robots").out == f"Sitemap: {BASE}sitemap.xml\n"
+    assert shop.ok("robots", "--json").json == {"sitemaps": [f"{BASE}sitemap.xml"]}
     assert worker.stop() == 0
 
 

@@ -346,17 +346,22 @@ class Machine(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-def test_published_tree_equals_the_dict_model(redis_server: RedisServer) -> None:
-    """Whatever comes in whatever order, once settled the tree holds what a dict would hold."""
-    Machine.server = redis_server
+def run_machine(machine: type[Machine], server: RedisServer, *, count: int, steps: int) -> None:
+    """Try a machine on a server: `count` examples of up to that many steps."""
+    machine.server = server
     run_state_machine_as_test(
-        Machine,
+        machine,
         settings=settings(
-            max_examples=examples(60),
-            stateful_step_count=40,
+            max_examples=examples(count),
+            stateful_step_count=steps,
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def test_published_tree_equals_the_dict_model(redis_server: RedisServer) -> None:
+    """Whatever comes in whatever order, once settled the tree holds what a dict would hold."""
+    run_machine(Machine, redis_server, count=60, steps=40)
 
 
 class Sparse(Machine):
@@ -407,12 +412,4 @@ class Sparse(Machine):
 
 def test_what_is_merged_equals_the_dict_model(any_redis: RedisServer) -> None:
     """The same with merges most of the time."""
-    Sparse.server = any_redis
-    run_state_machine_as_test(
-        Sparse,
-        settings=settings(
-            max_examples=examples(30),
-            stateful_step_count=25,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run_machine(Sparse, any_redis, count=30, steps=25)
