@@ -113,11 +113,11 @@ def test_the_search_knows_every_page(site: Path) -> None:
 
 
 def test_the_search_finds_a_word(page: BrowserPage, address: str) -> None:
-    """A reader who types a word gets the section that explains the word, and no other host is asked."""
+    """A reader who searches for a word gets the section about it, and no other host is asked."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(address)
-    page.get_by_placeholder("Search").fill("scrubber")
+    # By the address: the theme asks for it once the index is loaded, and keys that come before are lost.
+    page.goto(f"{address}?q=scrubber")
     result = page.locator(".md-search-result__link[href*='#the-scrubber']").first
     expect(result).to_be_visible(timeout=30_000)
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
