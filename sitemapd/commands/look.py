@@ -90,7 +90,8 @@ def status(context: Context, as_json: bool) -> None:
             problem = f", {how['problem']}" if how.get("problem") else ""
             if how.get("lag_rows"):
                 problem += f", {how['lag_rows']:,} changes wait, the oldest for {how['lag_seconds']:.1f} s"
-            click.echo(f"  {how['kind']} {source}: {how['state']}{problem}, last report {how['seen']}")
+            seen = how["seen"] or "never"
+            click.echo(f"  {how['kind']} {source}: {how['state']}{problem}, last report {seen}")
 
 
 @click.command()
