@@ -8,7 +8,6 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import suppress
-from functools import partial
 from typing import Final, NamedTuple
 
 from starlette.requests import Request
@@ -175,8 +174,8 @@ async def post_events(request: Request, body: Body, token: Token, state: SiteSta
 
     print_ = hashlib.blake2b(request.url.query.encode(), digest_size=8)
     names = ("events", token.name, _checked_key(key))
-    once = Once(state.sink.store, *names, bounds=state.remembered)
-    taken = await state.run(once.take)
+    once = Once(*names, bounds=state.remembered)
+    taken = await state.ask(once.take())
     if taken.state == "busy":
         detail = "A request with this Idempotency-Key is under way."
         raise Problem(409, "idempotency-key", detail, headers={"Retry-After": "1"})
@@ -192,7 +191,7 @@ async def post_events(request: Request, body: Body, token: Token, state: SiteSta
         await writer.write_all(batches(pieces, split))
         done = writer.result.answer()
         kept = b"%d %s " % (done.status, print_.hexdigest().encode()) + zlib.compress(done.text)
-        await state.run(partial(once.done, kept))
+        await state.ask(once.done(kept))
     except Problem:
         state.later(_give_back(state, once, taken.first))
         raise
@@ -206,7 +205,7 @@ async def _hold(state: SiteState, once: Once, first: int) -> None:
     while True:
         await asyncio.sleep(RENEW_S)
         with suppress(Problem):  # Redis is away: the request itself says so
-            await state.run(partial(once.renew, first))
+            await state.ask(once.renew(first))
 
 
 async def _give_back(state: SiteState, once: Once, first: int) -> None:
@@ -214,7 +213,7 @@ async def _give_back(state: SiteState, once: Once, first: int) -> None:
     deadline = time.monotonic() + HOLD_MS / 1000 - RENEW_S
     while time.monotonic() < deadline:
         try:
-            await state.run(partial(once.release, first))
+            await state.ask(once.release(first))
         except Problem:  # Redis is still away
             await asyncio.sleep(GIVE_BACK_S)
         else:

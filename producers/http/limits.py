@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -48,6 +49,48 @@ class Caps:
     """… and the bytes a second that it must have from then on."""
     redis: float = 1.5
     """Seconds that Redis may take for one step."""
+
+
+class Admission:
+    """Lets requests begin a few at a time, in their order. One event loop uses it.
+
+    Between two such rounds the loop comes to all else that is ready. So an answer that needs no work, such as
+    that of `/livez`, waits for a few requests and not for all that have come.
+    """
+
+    def __init__(self, *, together: int = 16, waiting: int = 1000) -> None:
+        self._together = together
+        """Requests that begin in one round of the loop."""
+        self._most = waiting
+        """Requests that wait; at a thousand requests a second the last of them waits for a second."""
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._begun = 0
+
+    async def enter(self) -> None:
+        """Return when the request may begin. Raises Problem (503) when too many wait already."""
+        loop = asyncio.get_running_loop()
+        if self._begun < self._together and not self._waiting:
+            if not self._begun:
+                loop.call_soon(self._next, loop)
+            self._begun += 1
+            return
+        if len(self._waiting) >= self._most:
+            detail = "Too many requests wait to be handled: send it again in a second."
+            raise Problem(503, "overload", detail, headers={"Retry-After": "1"})
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        await turn
+
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the next requests begin: what began before has had its round of the loop."""
+        self._begun = 0
+        while self._waiting and self._begun < self._together:
+            turn = self._waiting.popleft()
+            if not turn.done():  # else its connection was closed
+                turn.set_result(None)
+                self._begun += 1
+        if self._begun:
+            loop.call_soon(self._next, loop)
 
 
 class Room:
