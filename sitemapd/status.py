@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sitemap_store.model.dates import format_instant
 from sitemap_store.redis.browse import uncovered
 from sitemap_store.redis.connection import translated
-from sitemap_store.redis.counts import DAY, history, refused_in, totals
+from sitemap_store.redis.counts import DAY, Lag, Slot, Totals, history, refused_in, totals
 from sitemap_store.redis.directory import level
 from sitemap_store.redis.observed import producers
 from sitemap_store.redis.state import Partition
@@ -20,14 +20,28 @@ LATE_MS = 60_000
 SAMPLES = 64
 
 
-def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
-    """One site: urls, shards, what waits, refusals, workers, lag, producers, bytes, sections.
+class Counts(NamedTuple):
+    """What a site counted, for who shows more of it than `report` does."""
 
-    `aside` holds the files that can't be rendered, and why; `differed` counts what was found at the
-    output other than it was published; `uncovered` has the URLs that the site's settings no longer cover, and
-    what deletes them, where `command` begins a command line about the site.
+    hour: tuple[Slot, ...]
+    """The minutes of the last hour, the running one last."""
+    lag: Lag
+    """Of the last hour."""
+    totals: Totals
+
+
+def read_counts(store: Store, now: int) -> Counts:
+    """Read the counts of a site; `now` is in epoch milliseconds."""
+    return Counts(*history(store, now), totals(store))
+
+
+def report(store: Store, command: str = "sitemapd", counts: Counts | None = None) -> dict[str, Any]:
+    """Read the state of one site; docs/json.md has the fields, under `status`.
+
+    `command` begins a command line about the site. `counts` are those that the caller has read already.
     """
     now = store.now()
+    counts = counts or read_counts(store, now)
     sections: dict[str, dict[str, Any]] = {}
     total = {"due_shards": 0, "unfolded_events": 0, "refused": 0, "waiting_ms": 0}
     last, workers, aside = 0, set(), dict[str, str]()
@@ -68,7 +82,7 @@ def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
         seats = section["shards"] * store.site.shard_size
         section["fill"] = round(section["urls"] / seats, 3) if seats else None
     urls = sum(section["urls"] for section in sections.values())
-    lag = history(store, now)[1]
+    lag = counts.lag
     outside, examples = uncovered(store)
     return {
         "urls": urls,
@@ -85,7 +99,7 @@ def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
             "command": f"{command} sync --leave-scope",
         },
         "lag_ms": {"p50": _whole(lag.quantile(0.5)), "p99": _whole(lag.quantile(0.99))},
-        "refusals": dict(sorted(totals(store).refusals.items())),
+        "refusals": dict(sorted(counts.totals.refusals.items())),
         "producers": {name: _seen(how) for name, how in producers(store).items()},
         "redis_bytes_per_url": _bytes_per_url(store, urls),
         "sections": dict(sorted(sections.items())),

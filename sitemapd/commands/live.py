@@ -136,12 +136,12 @@ def top(context: Context, interval: float, as_json: bool) -> None:
 
 def _row(store: Store, command: str = "sitemapd") -> dict[str, Any]:
     """A site as `status` reports it, and what happened in its last whole minute."""
-    from sitemap_store.redis.counts import history
-    from sitemapd.status import report
+    from sitemapd.status import read_counts, report
 
-    minute = history(store, store.now())[0][-2]
-    counts = {"events": minute.events, "files": minute.rewrites, "refused": minute.refused}
-    return {**report(store, command), "minute": counts}
+    counts = read_counts(store, store.now())
+    minute = counts.hour[-2]
+    shown = {"events": minute.events, "files": minute.rewrites, "refused": minute.refused}
+    return {**report(store, command, counts), "minute": shown}
 
 
 def _screen(stores: Mapping[str, Store]) -> Group:

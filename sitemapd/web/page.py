@@ -90,41 +90,38 @@ class Page:
             return self.away(request, error)
 
     def _section(self, request: Request, name: str) -> Response:
-        section, after = request.query_params.get("name", ""), _number(request, "after", 0)
-        shards = self._views.section(name, section, after)
-        if not shards.rows and not after and section not in self._views.site(name).report["sections"]:
+        section, after = request.query_params.get("name", ""), _place(request)
+        found = self._views.section(name, section, after)
+        if not found.shards and not self._views.has_section(name, section):
             return self._missing(request, f"The section {section[:40]}")
-        return self._html(request, "section.html", site=name, section=section, shards=shards)
+        return self._html(request, "section.html", site=name, section=section, found=found)
 
     def _shard(self, request: Request, name: str) -> Response:
-        section, number = request.query_params.get("section", ""), _number(request, "number", 0)
-        page = _number(request, "page", 1)
-        found = self._views.shard(name, section, number, page)
+        (partition, shard), page = _place(request, "id"), _number(request, "page", 1)
+        found = self._views.shard(name, partition, shard, page)
         if found is None:
-            return self._missing(request, f"Shard {number} of the section {section[:40]}")
-        row, urls = found
+            return self._missing(request, "This shard")
+        (row, _, _), urls = found
         path = self._views.file_path(name, row.file)
         return self._html(request, "shard.html", site=name, row=row, urls=urls, page=page, path=path)
 
     def _source(self, request: Request, name: str) -> Response:
-        source, page = request.query_params.get("name", ""), _number(request, "page", 1)
-        after = (_number(request, "partition", 0), _number(request, "after", 0))
-        found, urls, refusals = self._views.source(name, source, after, page)
-        view = self._views.site(name)
-        state = next((each for each in view.producers if each.source == source), None)
-        return self._html(
-            request,
-            "source.html",
-            site=name,
-            source=source,
-            found=found,
-            after=after,
-            urls=urls,
-            page=page,
-            refusals=refusals,
-            now=view.now,
-            state=state,
+        source, page, after = (
+            request.query_params.get("name", ""),
+            _number(request, "page", 1),
+            _place(request),
         )
+        found, urls, refusals, state = self._views.source(name, source, after, page)
+        values: dict[str, Any] = {
+            "source": source,
+            "found": found,
+            "after": after,
+            "urls": urls,
+            "page": page,
+            "refusals": refusals,
+            "state": state,
+        }
+        return self._html(request, "source.html", site=name, **values)
 
     def _missing(self, request: Request, what: str) -> Response:
         said = f"{what} is not there, or not published yet."
@@ -210,6 +207,11 @@ class Page:
 
 def _link(site: str, part: str, **query: str | int) -> str:
     return f"/sites/{site}/{part}?{urlencode(query)}"
+
+
+def _place(request: Request, name: str = "after") -> tuple[int, int]:
+    """The partition and the shard's id that a query names; (0, 0) for none."""
+    return _number(request, "partition", 0), _number(request, name, 0)
 
 
 def _number(request: Request, name: str, default: int) -> int:
