@@ -32,7 +32,7 @@ from sitemap_store.redis.observed import Published, Server, feed, producers, ser
 from sitemap_store.redis.state import REJECTED_MAX
 from sitemap_store.redis.store import Store
 from sitemapd.status import Problem, problems, read_counts, report
-from sitemapd.web.display import Plot, ShardMap, plot, shard_map
+from sitemapd.web.display import Plot, ShardMap, duration, number, plot, shard_map
 
 FRESH_S = 1.0
 THREADS = 8
@@ -106,6 +106,22 @@ class View:
     def cursor(self) -> str:
         """Where the live feed goes on."""
         return self.feed[-1].cursor if self.feed else ""
+
+    def headline(self) -> dict[str, str]:
+        """The headline's numbers by name, as the page shows them: the live feed keeps these up to date."""
+        report = self.report
+        return {
+            "urls": number(report["urls"]),
+            "shards": number(report["shards"]),
+            "due": number(report["due_shards"]),
+            "unfolded": number(report["unfolded_events"]),
+            "refused": number(report["refused"]),
+            "workers": number(report["workers"]),
+            "waiting": duration(report["waiting_ms"]),
+            "events": number(self.last_minute.events),
+            "p50": duration(self.lag.quantile(0.5)),
+            "p99": duration(self.lag.quantile(0.99)),
+        }
 
 
 @dataclass(slots=True)
