@@ -109,46 +109,58 @@ def report(store: Store, command: str = "sitemapd", counts: Counts | None = None
 class Problem(NamedTuple):
     """Something that an operator must mend."""
 
+    what: str
+    """What is wrong, in one or two words and the name of it."""
     detail: str
     command: str
-    """What mends it, or shows more; empty where there is no such command."""
+    """What mends it, or shows more."""
+
+    @property
+    def sentence(self) -> str:
+        """Both in one line."""
+        return f"{self.detail} Run: `{self.command}`"
 
 
 def problems(
     report: Mapping[str, Any], held: Mapping[str, Mapping[str, Any]], command: str
 ) -> Iterator[Problem]:
     """What is wrong with a site by its `report`, the worst first; `held` is `sitemapd.held.held_report`."""
-    if not report["workers"]:
-        yield Problem(
-            "No worker was seen in the last 5 seconds: nothing is published until one runs.",
-            f"{command} worker",
-        )
-    elif report["waiting_ms"] > LATE_MS:
+    if report["workers"] and report["waiting_ms"] > LATE_MS:
         wait = report["waiting_ms"] / 60_000
-        yield Problem(
-            f"The oldest change has waited for {wait:,.0f} min to be published.", f"{command} doctor"
-        )
-    for row in held.values():
-        yield Problem(f"{row['sentence']} If that is meant, accept it.", row["command"])
-    for file, reason in report["aside"].items():
-        yield Problem(
-            f"{file} can't be rendered and is put aside: {reason}. Delete the URL that is named, or update "
-            "sitemapd, then rebuild.",
-            f"{command} rebuild",
-        )
+        detail = f"The oldest change has waited for {wait:,.0f} min to be published."
+        yield Problem("changes", detail, f"{command} doctor")
+    yield from stuck(report, held, command)
     for source, how in report["producers"].items():
         if how.get("problem"):
-            yield Problem(f"The source {source} failed: {how['problem']}", f"{command} doctor")
+            detail = f"The source {source} failed: {how['problem']}"
+            yield Problem(f"source {source}", detail, f"{command} doctor")
     if (left := report["uncovered"])["urls"]:
-        yield Problem(
+        detail = (
             f"The site's settings no longer cover {left['urls']:,} published URLs, such as "
-            f"{', '.join(left['examples'])}.",
-            left["command"],
+            f"{', '.join(left['examples'])}."
         )
+        yield Problem("settings", detail, left["command"])
     if report["refused_day"]:
-        yield Problem(
-            f"{report['refused_day']:,} events were refused in the last 24 hours.", f"{command} rejected"
+        detail = f"{report['refused_day']:,} events were refused in the last 24 hours."
+        yield Problem("refused events", detail, f"{command} rejected")
+
+
+def stuck(
+    report: Mapping[str, Any], held: Mapping[str, Mapping[str, Any]], command: str
+) -> Iterator[Problem]:
+    """The problems that stay until somebody acts: no worker, deletes that are held back, files put aside."""
+    if not report["workers"]:
+        detail = "No worker was seen in the last 5 seconds: nothing is published until one runs."
+        yield Problem("workers", detail, f"{command} worker")
+    for source, row in held.items():
+        detail = f"{row['sentence']} If that is meant, accept it."
+        yield Problem(f"deletes of {source}", detail, row["command"])
+    for file, reason in report["aside"].items():
+        detail = (
+            f"{file} can't be rendered and is put aside: {reason}. Delete the URL that is named, or update "
+            "sitemapd, then rebuild."
         )
+        yield Problem(file, detail, f"{command} rebuild")
 
 
 def _aside(partition: Partition) -> dict[str, str]:

@@ -73,8 +73,7 @@ def status(context: Context, as_json: bool) -> None:
             f"{site['redis_bytes_per_url'] or '-'} Redis bytes per URL"
         )
         for wrong in problems(site, site["held"], context.parts.command_for(name)):
-            run = f" Run: `{wrong.command}`" if wrong.command else ""
-            click.echo(f"  PROBLEM {wrong.detail}{run}")
+            click.echo(f"  PROBLEM {wrong.sentence}")
         differed = ", ".join(f"{count:,} {kind}" for kind, count in site["differed"].items() if count)
         if differed:
             click.echo(f"  files at the output that differed and were replaced: {differed}")
