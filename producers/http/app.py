@@ -173,7 +173,9 @@ class Api:
             detail = refused.detail.encode("utf-8", "backslashreplace").decode()
             raise Problem(422, refused.rule, detail) from refused
         if found is None:
-            raise Problem(404, "not-listed", f"{loc} is not listed.")
+            raise Problem(
+                404, "not-listed", f"{loc} is not listed: `sitemapd rejected` shows whether it was refused."
+            )
         return answer(described(found, store.site.style(found.section)))
 
     async def _status(self, request: Request, body: Body) -> Answer:

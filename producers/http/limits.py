@@ -213,7 +213,11 @@ class Body:
             async with asyncio.timeout_at(min(latest, asyncio.get_running_loop().time() + caps.wait)):
                 piece = await self._message()
         except TimeoutError:
-            raise Problem(408, "slow", "The body came too slowly.") from None
+            detail = (
+                f"The body came too slowly: send {caps.pace} bytes a second, no pause of {caps.wait:g} s, "
+                "or fewer events at a time."
+            )
+            raise Problem(408, "slow", detail) from None
         if self._taken > cap:
             raise _too_large(cap)
         return piece
@@ -222,7 +226,7 @@ class Body:
         message = await self._receive()
         if message["type"] == "http.disconnect":
             self.finished = True
-            raise Problem(400, "disconnected", "The client went away before the body's end.")
+            raise Problem(400, "disconnected", "The client went away before the body's end: send it again.")
         piece: bytes = message.get("body", b"")
         self._taken += len(piece)
         self.finished = not message.get("more_body", False) or self._taken == self._length
@@ -233,7 +237,7 @@ class Body:
             return None
         if self._encoding in ("gzip", "x-gzip"):
             return _Inflater()
-        raise Problem(415, "encoding", "The Content-Encoding may be gzip, or none.")
+        raise Problem(415, "encoding", f"The Content-Encoding is {self._encoding[:20]!r}: use gzip, or none.")
 
 
 class _Inflater:
@@ -253,14 +257,16 @@ class _Inflater:
             try:
                 piece = self._member.decompress(data, PIECE)
             except zlib.error as error:
-                raise Problem(400, "gzip", "The body is not gzip, though it says so.") from error
+                raise Problem(
+                    400, "gzip", "The body is not gzip: compress it, or leave out Content-Encoding."
+                ) from error
             if piece:
                 yield piece
             data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
 
     def end(self) -> None:
         if not self._begun or not self._member.eof:
-            raise Problem(400, "gzip", "The gzip body ends too early.")
+            raise Problem(400, "gzip", "The gzip body ends too early: compress and send it whole.")
 
 
 def _parts(data: bytes) -> Iterator[bytes]:

@@ -279,7 +279,8 @@ class SiteState:
             raise Problem(
                 429,
                 "backlog",
-                f"{self._unfolded} events wait to be published: the workers must catch up first.",
+                f"{self._unfolded} events wait to be published, of {self._max_unfolded} that may: send it "
+                "again when the workers have caught up; `sitemapd status` shows them.",
                 headers={"Retry-After": "5"},
             )
         return int(time.time() * 1000 + self._offset)
