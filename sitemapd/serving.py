@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from ipaddress import ip_address, ip_network
 from typing import Final
 
@@ -66,6 +66,7 @@ def server(parts: Parts, app: Application, listener: socket.socket) -> Server:
     """The server of an application, with the bounds of the settings. Raises BadSetting."""
     networks = proxies(parts)
 
+    @lru_cache(4096)
     def shared(peer: str) -> bool:
         try:
             address = ip_address(peer)

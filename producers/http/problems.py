@@ -79,12 +79,14 @@ def answer(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str
 
 async def refusal(request: Request, body: Body, problem: Problem) -> Answer:
     """The answer that states a problem (RFC 9457), once a little of the body was taken in."""
-    if request.method != "GET" or problem.status != 404:
+    # Of an overload each request has its line already; a second one would be what there is no time for.
+    if problem.rule != "overload" and (request.method != "GET" or problem.status != 404):
         _note(request, problem)
     headers = problem.headers
     if not body.finished:
         await body.drain()
-        headers = {**headers, "Connection": "close"}
+        if not body.finished:
+            headers = {**headers, "Connection": "close"}
     return stated(problem.status, problem.rule, problem.detail, headers, problem.more)
 
 

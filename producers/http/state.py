@@ -208,7 +208,7 @@ class Keys:
         """Ask about a key. The future raises Problem (503), at once where Redis is known to hang."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[KeyState] = loop.create_future()
-        if self._task is not None and loop.time() - self._began > self._patience:
+        if self.hangs():
             done.set_exception(_late())
             return done
         self._waiting.append((ask, done))
@@ -216,6 +216,10 @@ class Keys:
             self._began = loop.time()
             self._task = asyncio.ensure_future(self._run(loop))
         return done
+
+    def hangs(self) -> bool:
+        """Whether the round trip that goes on now has taken longer than Redis may."""
+        return self._task is not None and asyncio.get_running_loop().time() - self._began > self._patience
 
     async def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         """Ask until nothing is left."""
@@ -259,6 +263,8 @@ class SiteState:
         self._threads = ThreadPoolExecutor(THREADS, "state")
         self._syncs = ThreadPoolExecutor(THREADS, "sync")
         """For what may take long: it must not keep short questions waiting."""
+        self._clock = ThreadPoolExecutor(1, "clock")
+        """For what every request needs: it must not wait behind the refusals of some."""
         self._looking: asyncio.Task[None] | None = None
         self._later: set[asyncio.Task[None]] = set()
         """The loop itself would forget them."""
@@ -286,8 +292,16 @@ class SiteState:
         return int(time.time() * 1000 + self._offset)
 
     async def ask(self, ask: Ask) -> KeyState:
-        """Ask about an idempotency key. Raises Problem (503)."""
-        return await self._patiently(self._keys.ask(ask))
+        """Ask about an idempotency key. Raises Problem (503), but not while Redis answers others."""
+        done = self._keys.ask(ask)
+        try:
+            while not done.done():
+                await asyncio.wait([done], timeout=self._patience)
+                if not done.done() and self._keys.hangs():
+                    raise _late()
+            return done.result()
+        finally:
+            done.cancel()
 
     async def run(self, work: Callable[[], Answer], *, patience: float | None = None) -> Answer:
         """Do a piece of work with Redis in a thread; `patience` in seconds, when it may take long."""
@@ -322,7 +336,7 @@ class SiteState:
         def ask() -> tuple[int, int]:
             return store.now(), store.unfolded()
 
-        now, self._unfolded = await asyncio.wrap_future(self._threads.submit(ask))
+        now, self._unfolded = await asyncio.wrap_future(self._clock.submit(ask))
         self._offset = now - time.time() * 1000
         self._looked = time.monotonic()
 
