@@ -61,6 +61,8 @@ Concerned = dict[str, tuple[object, ...]]
 class RelayState(SourceState):
     """What outlives a connection."""
 
+    compare_due: bool = False
+    """What the relay before noted in the database says whether it is."""
     redo: Concerned = field(default_factory=dict)
     """URLs of a transaction that may not have committed: they are looked up once more."""
 

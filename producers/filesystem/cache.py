@@ -8,8 +8,9 @@ Longer than most modules: its tables, and all the SQL that knows them.
 
 ===========  ===================================================================================
 ``files``    one row a file that is a page by its name (`Row`), listed or not
-``notes``    ``settings``: a digest of everything else that an entry depends on; ``git``: the
-             commit that ``commits`` was read up to
+``notes``    ``settings``: a digest of everything else that an entry depends on; ``compared``: "yes"
+             once its dates were compared with the state's; ``git``: the commit that ``commits``
+             was read up to
 ``commits``  when a commit last touched each file, where that is asked for (`git`)
 ``missed``   temporary: files that a scan did not find, until it is decided to believe it
 ``fresh``    temporary: commits while they are read
@@ -156,13 +157,11 @@ class Cache:
         """Let go of the file."""
         self.db.close()
 
-    def adopt(self, settings: str) -> bool:
-        """Forget everything unless it was learnt under the same settings; True when it was."""
-        if self.note("settings") == settings:
-            return True
-        self._rebuild()
-        self.set_note("settings", settings)
-        return False
+    def adopt(self, settings: str) -> None:
+        """Forget everything unless it was learnt under the same settings."""
+        if self.note("settings") != settings:
+            self._rebuild()
+            self.set_note("settings", settings)
 
     def note(self, name: str) -> str:
         """What was noted under a name; empty when nothing was."""
@@ -299,10 +298,6 @@ class Cache:
             (now,),
         ).fetchone()
         return None if found[0] is None else int(found[0])
-
-    def is_empty(self) -> bool:
-        """Whether no file is known."""
-        return self.db.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
 
     def url_count(self) -> int:
         """How many URLs are live."""
