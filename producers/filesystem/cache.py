@@ -195,9 +195,9 @@ class Cache:
             rest = ", ".join([one] * len(several))
             self.db.execute(f"REPLACE INTO files ({COLUMNS}) VALUES {rest}", values)
 
-    def drop(self, rows: Iterable[Row]) -> None:
-        """Forget files."""
-        self.db.executemany("DELETE FROM files WHERE dir = ? AND name = ?", _names(rows))
+    def drop(self, files: Iterable[tuple[bytes, bytes]]) -> None:
+        """Forget files, each given by its folder and name."""
+        self.db.executemany("DELETE FROM files WHERE dir = ? AND name = ?", files)
 
     def rows(self, where: str, values: Sequence[object] = ()) -> Iterator[Row]:
         """The rows that an SQL condition picks."""
@@ -245,11 +245,12 @@ class Cache:
 
     def miss(self, rows: Iterable[Row]) -> None:
         """Note files that a scan did not find."""
-        self.db.executemany("INSERT OR IGNORE INTO temp.missed VALUES (?, ?)", _names(rows))
+        names = ((row.dir, row.name) for row in rows)
+        self.db.executemany("INSERT OR IGNORE INTO temp.missed VALUES (?, ?)", names)
 
-    def find(self, rows: Iterable[Row]) -> None:
-        """Strike files from those that a scan did not find."""
-        self.db.executemany("DELETE FROM temp.missed WHERE dir = ? AND name = ?", _names(rows))
+    def find(self, files: Iterable[tuple[bytes, bytes]]) -> None:
+        """Strike files, each given by its folder and name, from those that a scan did not find."""
+        self.db.executemany("DELETE FROM temp.missed WHERE dir = ? AND name = ?", files)
 
     def find_all(self) -> None:
         """Strike all files from those that a scan did not find."""
@@ -314,10 +315,6 @@ class Cache:
         for table in ("files", "commits", "notes"):
             self.db.execute(f"DROP TABLE IF EXISTS {table}")
         self.db.executescript(_SCHEMA)
-
-
-def _names(rows: Iterable[Row]) -> Iterator[tuple[bytes, bytes]]:
-    return ((row.dir, row.name) for row in rows)
 
 
 def _array(locs: Iterable[str]) -> str:
