@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from producers.database.shape import ENTRY, Column, Shape
@@ -120,6 +120,6 @@ def _decimal(value: object) -> object:
     return value
 
 
-def speaker(rows: Iterable[Listed]) -> Listed:
-    """Of the rows that make one URL the one that speaks for it: the newest."""
+def newest(*rows: Listed) -> Listed:
+    """Of the rows that make one URL the one that speaks for it."""
     return max(rows, key=lambda row: rank(*row[1:]))

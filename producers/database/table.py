@@ -31,7 +31,7 @@ from producers.database.dialect import Dialect
 from producers.database.install import remove_stray, strays, trim
 from producers.database.memory import LOOK, Memory, Seen, as_wanted
 from producers.database.outbox import Record, read_checkpoint, read_lag, write_checkpoint
-from producers.database.rows import MANY_ENCODED, Listed, Reader, speaker
+from producers.database.rows import MANY_ENCODED, Listed, Reader, newest
 from producers.database.shape import Shape
 from producers.database.triggers import plan_of
 from producers.difference import CHUNK, Difference, chunks
@@ -282,7 +282,8 @@ class OpenTable(OpenSource[Record]):
         for row in self._dialect.rows(shape, shape.read_columns, by, list(wanted), refuse):
             listed = self._reader.read(row)
             if listed is not None:
-                there[listed.loc] = speaker((there.get(listed.loc, listed), listed))
+                other = there.get(listed.loc)
+                there[listed.loc] = listed if other is None else newest(listed, other)
         return [
             Event("add", *there[loc], source=source) if loc in there else Event("delete", loc, source=source)
             for loc in locs
