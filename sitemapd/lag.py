@@ -22,7 +22,7 @@ def ask_databases(parts: Parts, sites: dict[str, dict[str, Any]]) -> None:
     for name, report in sites.items():
         for source in parts.databases[name]:
             told = report["producers"].get(
-                source.name, {"kind": "relay", "state": "not running", "problem": None, "seen": "never"}
+                source.name, {"kind": "relay", "state": "not running", "problem": None, "seen": None}
             )
             row = standing(source, parts.sites[name])
             now = {field: value for field, value in row.items() if value is not None}

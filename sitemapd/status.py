@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sitemap_store.model.dates import format_instant
 from sitemap_store.redis.browse import uncovered
 from sitemap_store.redis.connection import translated
-from sitemap_store.redis.counts import DAY, history, refused_in, totals
+from sitemap_store.redis.counts import DAY, Lag, Slot, Totals, history, refused_in, totals
 from sitemap_store.redis.directory import level
 from sitemap_store.redis.observed import producers
 from sitemap_store.redis.state import Partition
@@ -20,14 +20,28 @@ LATE_MS = 60_000
 SAMPLES = 64
 
 
-def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
-    """One site: urls, shards, what waits, refusals, workers, lag, producers, bytes, sections.
+class Counts(NamedTuple):
+    """What a site counted, for who shows more of it than `report` does."""
 
-    `aside` holds the files that can't be rendered, and why; `differed` counts what was found at the
-    output other than it was published; `uncovered` has the URLs that the site's settings no longer cover, and
-    what deletes them, where `command` begins a command line about the site.
+    hour: tuple[Slot, ...]
+    """The minutes of the last hour, the running one last."""
+    lag: Lag
+    """Of the last hour."""
+    totals: Totals
+
+
+def read_counts(store: Store, now: int) -> Counts:
+    """Read the counts of a site; `now` is in epoch milliseconds."""
+    return Counts(*history(store, now), totals(store))
+
+
+def report(store: Store, command: str = "sitemapd", counts: Counts | None = None) -> dict[str, Any]:
+    """Read the state of one site; docs/json.md has the fields, under `status`.
+
+    `command` begins a command line about the site. `counts` are those that the caller has read already.
     """
     now = store.now()
+    counts = counts or read_counts(store, now)
     sections: dict[str, dict[str, Any]] = {}
     total = {"due_shards": 0, "unfolded_events": 0, "refused": 0, "waiting_ms": 0}
     last, workers, aside = 0, set(), dict[str, str]()
@@ -68,7 +82,7 @@ def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
         seats = section["shards"] * store.site.shard_size
         section["fill"] = round(section["urls"] / seats, 3) if seats else None
     urls = sum(section["urls"] for section in sections.values())
-    lag = history(store, now)[1]
+    lag = counts.lag
     outside, examples = uncovered(store)
     return {
         "urls": urls,
@@ -85,7 +99,7 @@ def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
             "command": f"{command} sync --leave-scope",
         },
         "lag_ms": {"p50": _whole(lag.quantile(0.5)), "p99": _whole(lag.quantile(0.99))},
-        "refusals": dict(sorted(totals(store).refusals.items())),
+        "refusals": dict(sorted(counts.totals.refusals.items())),
         "producers": {name: _seen(how) for name, how in producers(store).items()},
         "redis_bytes_per_url": _bytes_per_url(store, urls),
         "sections": dict(sorted(sections.items())),
@@ -95,46 +109,58 @@ def report(store: Store, command: str = "sitemapd") -> dict[str, Any]:
 class Problem(NamedTuple):
     """Something that an operator must mend."""
 
+    what: str
+    """What is wrong, in one or two words and the name of it."""
     detail: str
     command: str
-    """What mends it, or shows more; empty where there is no such command."""
+    """What mends it, or shows more."""
+
+    @property
+    def sentence(self) -> str:
+        """Both in one line."""
+        return f"{self.detail} Run: `{self.command}`"
 
 
 def problems(
     report: Mapping[str, Any], held: Mapping[str, Mapping[str, Any]], command: str
 ) -> Iterator[Problem]:
     """What is wrong with a site by its `report`, the worst first; `held` is `sitemapd.held.held_report`."""
-    if not report["workers"]:
-        yield Problem(
-            "No worker was seen in the last 5 seconds: nothing is published until one runs.",
-            f"{command} worker",
-        )
-    elif report["waiting_ms"] > LATE_MS:
+    if report["workers"] and report["waiting_ms"] > LATE_MS:
         wait = report["waiting_ms"] / 60_000
-        yield Problem(
-            f"The oldest change has waited for {wait:,.0f} min to be published.", f"{command} doctor"
-        )
-    for row in held.values():
-        yield Problem(f"{row['sentence']} If that is meant, accept it.", row["command"])
-    for file, reason in report["aside"].items():
-        yield Problem(
-            f"{file} can't be rendered and is put aside: {reason}. Delete the URL that is named, or update "
-            "sitemapd, then rebuild.",
-            f"{command} rebuild",
-        )
+        detail = f"The oldest change has waited for {wait:,.0f} min to be published."
+        yield Problem("changes", detail, f"{command} doctor")
+    yield from stuck(report, held, command)
     for source, how in report["producers"].items():
         if how.get("problem"):
-            yield Problem(f"The source {source} failed: {how['problem']}", f"{command} doctor")
+            detail = f"The source {source} failed: {how['problem']}"
+            yield Problem(f"source {source}", detail, f"{command} doctor")
     if (left := report["uncovered"])["urls"]:
-        yield Problem(
+        detail = (
             f"The site's settings no longer cover {left['urls']:,} published URLs, such as "
-            f"{', '.join(left['examples'])}.",
-            left["command"],
+            f"{', '.join(left['examples'])}."
         )
+        yield Problem("settings", detail, left["command"])
     if report["refused_day"]:
-        yield Problem(
-            f"{report['refused_day']:,} events were refused in the last 24 hours.", f"{command} rejected"
+        detail = f"{report['refused_day']:,} events were refused in the last 24 hours."
+        yield Problem("refused events", detail, f"{command} rejected")
+
+
+def stuck(
+    report: Mapping[str, Any], held: Mapping[str, Mapping[str, Any]], command: str
+) -> Iterator[Problem]:
+    """The problems that stay until somebody acts: no worker, deletes that are held back, files put aside."""
+    if not report["workers"]:
+        detail = "No worker was seen in the last 5 seconds: nothing is published until one runs."
+        yield Problem("workers", detail, f"{command} worker")
+    for source, row in held.items():
+        detail = f"{row['sentence']} If that is meant, accept it."
+        yield Problem(f"deletes of {source}", detail, row["command"])
+    for file, reason in report["aside"].items():
+        detail = (
+            f"{file} can't be rendered and is put aside: {reason}. Delete the URL that is named, or update "
+            "sitemapd, then rebuild."
         )
+        yield Problem(file, detail, f"{command} rebuild")
 
 
 def _aside(partition: Partition) -> dict[str, str]:

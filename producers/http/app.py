@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 from producers.http.auth import Gate, Token
 from producers.http.events import post_events
-from producers.http.limits import Body, Caps, Room
+from producers.http.limits import Admission, Body, Caps, Room
 from producers.http.problems import Answer, Problem, answer, refusal, unavailable
 from producers.http.sources import Sources
 from producers.http.state import SiteState
@@ -75,6 +75,7 @@ class Api:
     ) -> None:
         self._caps = caps or Caps()
         self._room = Room(self._caps.held)
+        self._admission = Admission()
         self._gate = gate
         self._report = status
         self._webhooks = {name: site.webhooks for name, site in sites.items()}
@@ -104,6 +105,7 @@ class Api:
         body = Body(request, self._caps, self._room)
         try:
             work = self._find(scope)
+            await self._admission.enter()
             done = await work(request, body)
         except Problem as error:
             done = await refusal(request, body, error)
@@ -171,7 +173,9 @@ class Api:
             detail = refused.detail.encode("utf-8", "backslashreplace").decode()
             raise Problem(422, refused.rule, detail) from refused
         if found is None:
-            raise Problem(404, "not-listed", f"{loc} is not listed.")
+            raise Problem(
+                404, "not-listed", f"{loc} is not listed: `sitemapd rejected` shows whether it was refused."
+            )
         return answer(described(found, store.site.style(found.section)))
 
     async def _status(self, request: Request, body: Body) -> Answer:

@@ -93,7 +93,7 @@ class Gate:
         tokens = self._tokens.get(site)
         if tokens is None:
             if holders or (presented is None and local(request) and not any(self._tokens.values())):
-                raise Problem(404, "site", f"There is no site {site[:40]!r}.")
+                raise Problem(404, "site", f"There is no site {site[:40]!r}: name one of [sites.NAME].")
             raise _unauthorised(presented)
         if not tokens:
             if not local(request):
@@ -104,13 +104,19 @@ class Gate:
                     "localhost for one: make a token with `sitemapd token`.",
                 )
             if request.scope["method"] not in _SAFE and not same_origin(request):
-                raise Problem(403, "cross-site", "A page of another site sent this request: it may not push.")
+                raise Problem(
+                    403,
+                    "cross-site",
+                    "A page of another site sent this request, which may not push without a token: make one "
+                    "with `sitemapd token`, and send it from a server.",
+                )
             return LOCAL
         if site in holders:
             request.scope[TOKEN] = holders[site].name
             return holders[site]
         if holders:
-            raise Problem(403, "site", "The token is for another site.")
+            names = ", ".join(sorted(holders))
+            raise Problem(403, "site", f"The token is for {names}, not {site[:40]}: send that site's token.")
         raise _unauthorised(presented)
 
     def visible(self, request: HTTPConnection) -> dict[str, Token]:

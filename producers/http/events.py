@@ -8,7 +8,6 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import suppress
-from functools import partial
 from typing import Final, NamedTuple
 
 from starlette.requests import Request
@@ -80,10 +79,12 @@ def check_batch(batch: Batch, site: Site, now: int, who: Sender) -> CheckedBatch
 def check_scope(event: Event, token: Token) -> None:
     """See that a token may speak for an event's source. Raises Refused (rule "scope")."""
     if not token.may(event.source):
-        named = f"the source {event.source}" if event.source else "an event without a source"
-        allowed = ", ".join(sorted(token.sources or ()))
-        detail = f"The token may not push for {named}. It may push for {allowed}."
-        raise Refused(loc=event.loc, rule="scope", detail=detail)
+        raise Refused(loc=event.loc, rule="scope", detail=f"{_may_not(token, event.source)}.")
+
+
+def _may_not(token: Token, source: str | None) -> str:
+    named = f"the source {source}" if source else "an event without a source"
+    return f"The token may not push for {named}. It may push for {', '.join(sorted(token.sources or ()))}"
 
 
 INLINE: Final = 4096
@@ -175,10 +176,10 @@ async def post_events(request: Request, body: Body, token: Token, state: SiteSta
 
     print_ = hashlib.blake2b(request.url.query.encode(), digest_size=8)
     names = ("events", token.name, _checked_key(key))
-    once = Once(state.sink.store, *names, bounds=state.remembered)
-    taken = await state.run(once.take)
+    once = Once(*names, bounds=state.remembered)
+    taken = await state.ask(once.take())
     if taken.state == "busy":
-        detail = "A request with this Idempotency-Key is under way."
+        detail = "A request with this Idempotency-Key is under way: send it again in a second."
         raise Problem(409, "idempotency-key", detail, headers={"Retry-After": "1"})
     pieces = _printed(_pieces(body, cap, split), print_)
     if taken.state == "done":
@@ -192,7 +193,7 @@ async def post_events(request: Request, body: Body, token: Token, state: SiteSta
         await writer.write_all(batches(pieces, split))
         done = writer.result.answer()
         kept = b"%d %s " % (done.status, print_.hexdigest().encode()) + zlib.compress(done.text)
-        await state.run(partial(once.done, kept))
+        await state.ask(once.done(kept))
     except Problem:
         state.later(_give_back(state, once, taken.first))
         raise
@@ -206,7 +207,7 @@ async def _hold(state: SiteState, once: Once, first: int) -> None:
     while True:
         await asyncio.sleep(RENEW_S)
         with suppress(Problem):  # Redis is away: the request itself says so
-            await state.run(partial(once.renew, first))
+            await state.ask(once.renew(first))
 
 
 async def _give_back(state: SiteState, once: Once, first: int) -> None:
@@ -214,7 +215,7 @@ async def _give_back(state: SiteState, once: Once, first: int) -> None:
     deadline = time.monotonic() + HOLD_MS / 1000 - RENEW_S
     while time.monotonic() < deadline:
         try:
-            await state.run(partial(once.release, first))
+            await state.ask(once.release(first))
         except Problem:  # Redis is still away
             await asyncio.sleep(GIVE_BACK_S)
         else:
@@ -224,7 +225,8 @@ async def _give_back(state: SiteState, once: Once, first: int) -> None:
 def speaks_for(token: Token, source: str | None) -> str | None:
     """The source of a request's events that name none. Raises Problem (400, 403)."""
     if token.sources is not None and not token.sources:
-        raise Problem(403, "scope", "The token may look and not push.")
+        detail = f"The token {token.name} is read-only: `sitemapd token NAME` makes one that may push."
+        raise Problem(403, "scope", detail)
     if source is None:
         return token.source
     try:
@@ -232,7 +234,7 @@ def speaks_for(token: Token, source: str | None) -> str | None:
     except Refused as refused:
         raise Problem(400, "source", refused.detail) from refused
     if not token.may(source):
-        raise Problem(403, "scope", f"The token may not speak for the source {source}.")
+        raise Problem(403, "scope", f"{_may_not(token, source)}. Name one of these in ?source=.")
     return source
 
 
@@ -263,5 +265,9 @@ def _again(kept: bytes, print_: str) -> Answer:
 
 def _checked_key(key: str) -> str:
     if not 1 <= len(key) <= 255 or not key.isascii() or not key.isprintable():
-        raise Problem(400, "idempotency-key", "An Idempotency-Key is 1 to 255 visible ASCII characters.")
+        raise Problem(
+            400,
+            "idempotency-key",
+            f"The Idempotency-Key {key[:20]!r} is no key: send 1 to 255 visible ASCII characters.",
+        )
     return key

@@ -164,12 +164,17 @@ def splitter(content_type: str | None, *, only: str | None = None) -> Splitter:
     """The splitter for a Content-Type. Raises Problem (415)."""
     kind, charset = _kind(content_type or "")
     if charset not in ("utf-8", "utf8", "us-ascii"):
-        raise Problem(415, "charset", "JSON is UTF-8: send it so, and say no other charset.")
+        raise Problem(
+            415,
+            "charset",
+            f"The charset is {charset[:20]!r}, and JSON is UTF-8: send it so, and name no other.",
+        )
     if kind in NDJSON and only != JSON:
         return NdjsonSplitter()
     if (kind == JSON or kind.endswith("+json")) and only in (None, JSON):
         return JsonSplitter()
-    raise Problem(415, "content-type", f"The Content-Type must be {only or f'{JSON} or {NDJSON[0]}'}.")
+    allowed = only or f"{JSON} or {NDJSON[0]}"
+    raise Problem(415, "content-type", f"The Content-Type is {kind[:40]!r}: send {allowed}, and say so.")
 
 
 @lru_cache(64)

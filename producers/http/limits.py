@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -48,6 +49,48 @@ class Caps:
     """… and the bytes a second that it must have from then on."""
     redis: float = 1.5
     """Seconds that Redis may take for one step."""
+
+
+class Admission:
+    """Lets requests begin a few at a time, in their order. One event loop uses it.
+
+    Between two such rounds the loop comes to all else that is ready. So an answer that needs no work, such as
+    that of `/livez`, waits for a few requests and not for all that have come.
+    """
+
+    def __init__(self, *, together: int = 16, waiting: int = 1000) -> None:
+        self._together = together
+        """Requests that begin in one round of the loop."""
+        self._most = waiting
+        """Requests that wait; at a thousand requests a second the last of them waits for a second."""
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._begun = 0
+
+    async def enter(self) -> None:
+        """Return when the request may begin. Raises Problem (503) when too many wait already."""
+        loop = asyncio.get_running_loop()
+        if self._begun < self._together and not self._waiting:
+            if not self._begun:
+                loop.call_soon(self._next, loop)
+            self._begun += 1
+            return
+        if len(self._waiting) >= self._most:
+            detail = "Too many requests wait to be handled: send it again in a second."
+            raise Problem(503, "overload", detail, headers={"Retry-After": "1"})
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        await turn
+
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the next requests begin: what began before has had its round of the loop."""
+        self._begun = 0
+        while self._waiting and self._begun < self._together:
+            turn = self._waiting.popleft()
+            if not turn.done():  # else its connection was closed
+                turn.set_result(None)
+                self._begun += 1
+        if self._begun:
+            loop.call_soon(self._next, loop)
 
 
 class Room:
@@ -170,7 +213,11 @@ class Body:
             async with asyncio.timeout_at(min(latest, asyncio.get_running_loop().time() + caps.wait)):
                 piece = await self._message()
         except TimeoutError:
-            raise Problem(408, "slow", "The body came too slowly.") from None
+            detail = (
+                f"The body came too slowly: send {caps.pace} bytes a second, no pause of {caps.wait:g} s, "
+                "or fewer events at a time."
+            )
+            raise Problem(408, "slow", detail) from None
         if self._taken > cap:
             raise _too_large(cap)
         return piece
@@ -179,7 +226,7 @@ class Body:
         message = await self._receive()
         if message["type"] == "http.disconnect":
             self.finished = True
-            raise Problem(400, "disconnected", "The client went away before the body's end.")
+            raise Problem(400, "disconnected", "The client went away before the body's end: send it again.")
         piece: bytes = message.get("body", b"")
         self._taken += len(piece)
         self.finished = not message.get("more_body", False) or self._taken == self._length
@@ -190,7 +237,7 @@ class Body:
             return None
         if self._encoding in ("gzip", "x-gzip"):
             return _Inflater()
-        raise Problem(415, "encoding", "The Content-Encoding may be gzip, or none.")
+        raise Problem(415, "encoding", f"The Content-Encoding is {self._encoding[:20]!r}: use gzip, or none.")
 
 
 class _Inflater:
@@ -210,14 +257,16 @@ class _Inflater:
             try:
                 piece = self._member.decompress(data, PIECE)
             except zlib.error as error:
-                raise Problem(400, "gzip", "The body is not gzip, though it says so.") from error
+                raise Problem(
+                    400, "gzip", "The body is not gzip: compress it, or leave out Content-Encoding."
+                ) from error
             if piece:
                 yield piece
             data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
 
     def end(self) -> None:
         if not self._begun or not self._member.eof:
-            raise Problem(400, "gzip", "The gzip body ends too early.")
+            raise Problem(400, "gzip", "The gzip body ends too early: compress and send it whole.")
 
 
 def _parts(data: bytes) -> Iterator[bytes]:

@@ -48,7 +48,7 @@ class Sources:
         accept = _flag(request, "accept_deletes")
         split = splitter(request.headers.get("content-type"), only=NDJSON[0])
         if source in self._busy:
-            detail = f"Another sync of the source {source} is under way."
+            detail = f"Another sync of the source {source} is under way: send it again when that has ended."
             raise Problem(409, "busy", detail, headers={"Retry-After": "5"})
         self._busy.add(source)
         desired: DesiredList | None = None
@@ -120,5 +120,5 @@ def _wanted(item: Any, source: str) -> Any:
 def _flag(request: Request, name: str) -> bool:
     value = request.query_params.get(name, "false").lower()
     if value not in ("true", "false", "1", "0"):
-        raise Problem(400, "query", f"{name} is true or false.")
+        raise Problem(400, "query", f"{name}={value[:20]}: write true or false.")
     return value in ("true", "1")

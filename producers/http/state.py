@@ -10,6 +10,11 @@ Events go to Redis from one thread, those of requests that come together in one 
    on until it does: nobody waits long for a Redis that hangs, and memory does not grow meanwhile.
 3. Small requests and long bodies take turns, and a long body goes in `BATCH` events at a time: a single event
    waits for one such append, not for all of somebody's upload.
+
+Idempotency keys go to Redis in the same way: those of requests that come together in one round trip (`Keys`).
+
+Neither takes more than `TOGETHER` requests at once: when Redis has answered, the loop goes on with all of
+them before it comes to anything else, such as `/livez`.
 """
 
 from __future__ import annotations
@@ -31,8 +36,8 @@ from producers.http.problems import Problem, unavailable
 from producers.sink import EventSink
 from sitemap_store.errors import Refused, Unavailable
 from sitemap_store.model.events import Event
-from sitemap_store.redis.once import DEFAULT, Bounds
-from sitemap_store.redis.store import BATCH
+from sitemap_store.redis.once import DEFAULT, Ask, Bounds, KeyState, ask_each
+from sitemap_store.redis.store import BATCH, Store
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +46,8 @@ FRESH_S: Final = 0.5
 """How long what was asked of Redis' clock and backlog holds."""
 AGAIN_S: Final = 0.2
 """After which it is asked for again, while requests go on with what is known: a busy API never waits."""
+TOGETHER: Final = 64
+"""Requests that one round trip to Redis serves at the most."""
 BULK: Final = 200
 """Events from which on a request is a long one, and the workers are better woken a little later."""
 
@@ -131,7 +138,10 @@ class Appender:
                 return [self._long.popleft()]
             parts: list[_Part] = []
             count = 0
-            while self._small and (count := count + len(self._small[0].events)) <= BATCH:
+            while self._small and len(parts) < TOGETHER:
+                count += len(self._small[0].events)
+                if count > BATCH:
+                    break
                 parts.append(self._small.popleft())
             self._running = bool(parts)
             return parts
@@ -182,6 +192,52 @@ class Appender:
         self._open.clear()
 
 
+class Keys:
+    """Asks about one site's idempotency keys, in one event loop; Redis has `patience` seconds for each."""
+
+    def __init__(self, store: Store, patience: float) -> None:
+        self._store = store
+        self._patience = patience
+        self._thread = ThreadPoolExecutor(1, "keys")
+        self._waiting: deque[tuple[Ask, asyncio.Future[KeyState]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._began = 0.0
+        """The loop's time when the round trip began that goes on now."""
+
+    def ask(self, ask: Ask) -> asyncio.Future[KeyState]:
+        """Ask about a key. The future raises Problem (503), at once where Redis is known to hang."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[KeyState] = loop.create_future()
+        if self._task is not None and loop.time() - self._began > self._patience:
+            done.set_exception(_late())
+            return done
+        self._waiting.append((ask, done))
+        if self._task is None:
+            self._began = loop.time()
+            self._task = asyncio.ensure_future(self._run(loop))
+        return done
+
+    async def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Ask until nothing is left."""
+        while self._waiting:
+            some = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
+            # Who has given up asks no more: no pile is left for the Redis that comes back.
+            some = [(ask, done) for ask, done in some if not done.done()]
+            self._began = loop.time()
+            asking = partial(ask_each, self._store, [ask for ask, _ in some])
+            asked = asyncio.wrap_future(self._thread.submit(asking))
+            await asyncio.wait([asked])
+            error = asked.exception()
+            for place, (_, done) in enumerate(some):
+                if done.done():
+                    continue
+                if error is None:
+                    done.set_result(asked.result()[place])
+                else:
+                    done.set_exception(unavailable(f"{error}.") if isinstance(error, Unavailable) else error)
+        self._task = None
+
+
 def _late() -> Problem:
     return unavailable("Redis does not answer in time.")
 
@@ -197,6 +253,7 @@ class SiteState:
         """How much is remembered of idempotency keys."""
         self.send = Appender(sink, patience).send
         """Append events: they are in Redis when the future that it gives is done. It raises Problem (503)."""
+        self._keys = Keys(sink.store, patience)
         self._max_unfolded = max_unfolded
         self._patience = patience
         self._threads = ThreadPoolExecutor(THREADS, "state")
@@ -222,10 +279,15 @@ class SiteState:
             raise Problem(
                 429,
                 "backlog",
-                f"{self._unfolded} events wait to be published: the workers must catch up first.",
+                f"{self._unfolded} events wait to be published, of {self._max_unfolded} that may: send it "
+                "again when the workers have caught up; `sitemapd status` shows them.",
                 headers={"Retry-After": "5"},
             )
         return int(time.time() * 1000 + self._offset)
+
+    async def ask(self, ask: Ask) -> KeyState:
+        """Ask about an idempotency key. Raises Problem (503)."""
+        return await self._patiently(self._keys.ask(ask))
 
     async def run(self, work: Callable[[], Answer], *, patience: float | None = None) -> Answer:
         """Do a piece of work with Redis in a thread; `patience` in seconds, when it may take long."""

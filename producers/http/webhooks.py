@@ -119,7 +119,9 @@ async def post_webhook(
     signature = hook.signature if hook is not None else None
     token: Token = LOCAL if signature is not None else gate.admit(request, site)
     if hook is None:
-        raise Problem(404, "webhook", "There is no webhook of that name: look under [sites.SITE.webhooks].")
+        named = request.path_params["webhook"][:40]
+        detail = f"There is no webhook {named!r}: name one of [sites.{site[:40]}.webhooks]."
+        raise Problem(404, "webhook", detail)
     source = speaks_for(token, hook.source)
     splitter(request.headers.get("content-type"), only=JSON)
     checking = None
@@ -133,7 +135,8 @@ async def post_webhook(
     store = state.sink.store
     made = await asyncio.to_thread(_made, hook, text, request.headers, store.site.rules.base)
     if len(made) > EVENTS_MAX:
-        raise Problem(413, "too-large", f"It makes more than {EVENTS_MAX} events: send a whole list by PUT.")
+        detail = f"The payload makes {len(made)} events, and may make {EVENTS_MAX}: send a list by PUT."
+        raise Problem(413, "too-large", detail)
     delivery = _Delivery(store.site, now, token, source)
     writer = EventWriter(state, Sender(token, source))
     keys = {item["key"] for item in made if not isinstance(item, Refused) and "key" in item}

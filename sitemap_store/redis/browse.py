@@ -5,14 +5,13 @@ Each reads a bounded piece at a time, as the page shows it. All raise Unavailabl
 
 from __future__ import annotations
 
-import heapq
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sitemap_store.model.entries import Entry
 from sitemap_store.redis.connection import translated
-from sitemap_store.redis.state import EXAMPLES
+from sitemap_store.redis.state import EXAMPLES, Partition
 from sitemap_store.redis.store import Store
 
 SLICE = 500
@@ -56,18 +55,49 @@ def shards(store: Store) -> Iterator[ShardRow]:
                 )
 
 
-def section_shards(store: Store, section: str, *, after: int, limit: int) -> list[ShardRow]:
-    """The first `limit` published shards of a section whose number is above `after`, by their number."""
-    rows = (row for row in shards(store) if row.section == section and row.number > after)
-    return heapq.nsmallest(limit, rows, key=lambda row: (row.number, row.partition))
+class SizedShard(NamedTuple):
+    """A published shard, and the size of its file."""
+
+    row: ShardRow
+    urls: int
+    bytes: int
+    """Before gzip."""
 
 
-def shard_sizes(store: Store, rows: Sequence[ShardRow]) -> list[tuple[int, int]]:
-    """URLs and bytes (before gzip) of each of some shards, in one go."""
-    with translated(), store.client.pipeline(transaction=False) as pipe:
-        for row in rows:
-            pipe.hmget(store.partitions[row.partition].keys.shard(row.shard), "urls", "bytes")
-        return [(int(urls or 0), int(size or 0)) for urls, size in pipe.execute()]
+class SectionPage(NamedTuple):
+    """Some published shards of a section."""
+
+    shards: Sequence[SizedShard]
+    at: tuple[int, int]
+    """The partition and the id of the last shard that was read."""
+    more: bool
+    """Whether there are shards behind it."""
+
+
+def section_page(store: Store, section: str, *, after: tuple[int, int], limit: int) -> SectionPage:
+    """Up to `limit` published shards of a section behind the place `after`, (0, 0) for the first.
+
+    Reads the fields of about `SLICE` shards of the site: a page may be empty and yet not the last one.
+    """
+    found: list[SizedShard] = []
+    at = after
+    for partition, ids, more in _slices(store, after):
+        for shard, sized in zip(ids, _sized(store, partition, ids), strict=True):
+            at = partition.number, shard
+            if sized is not None and sized.row.section == section:
+                found.append(sized)
+            if len(found) == limit:
+                return SectionPage(found, at, more or shard != ids[-1])
+        if len(ids) == SLICE:
+            return SectionPage(found, at, more)
+    return SectionPage(found, at, more=False)
+
+
+def published_shard(store: Store, partition: int, shard: int) -> SizedShard | None:
+    """A shard by its partition and its id there; None when there is none, or it is not published."""
+    if partition >= len(store.partitions):
+        return None
+    return _sized(store, store.partitions[partition], [shard])[0]
 
 
 class SourcePage(NamedTuple):
@@ -77,37 +107,78 @@ class SourcePage(NamedTuple):
     section: str
     number: int
     at: tuple[int, int]
-    """The partition and the id of the shard that was read."""
+    """The partition and the id of the last shard that was read; of the entries' shard, when there are any."""
     more: bool
-    """Whether there are shards after it that were not looked at."""
+    """Whether there are shards behind it."""
 
 
 def source_page(store: Store, source: str, *, after: tuple[int, int]) -> SourcePage:
     """A source's entries in the next shard behind the place `after`, (0, 0) for the first.
 
-    Reads the fields of up to `SLICE` shards and the entries of one at the most: a page may be empty
+    Reads the fields of about `SLICE` shards and the entries of one at the most: a page may be empty
     and yet not the last one.
     """
-    place, last = after
-    for partition in store.partitions[place:]:
-        keys = partition.keys
-        with translated():
-            ids: Any = store.client.zrangebyscore(keys.shards(), f"({last}", "+inf", start=0, num=SLICE)
-            with store.client.pipeline(transaction=False) as pipe:
-                for shard in ids:
-                    pipe.hmget(keys.shard(shard.decode()), "sources", "section", "number")
-                    pipe.llen(keys.log(shard.decode()))
-                answers = pipe.execute()
+    at = after
+    for partition, ids, more in _slices(store, after):
+        with translated(), store.client.pipeline(transaction=False) as pipe:
+            for shard in ids:
+                pipe.hmget(partition.keys.shard(shard), "sources", "section", "number")
+                pipe.llen(partition.keys.log(shard))
+            answers = pipe.execute()
         for shard, (sources, section, number), waiting in zip(ids, answers[::2], answers[1::2], strict=True):
+            at = partition.number, shard
             if waiting or source in (sources or b"").decode().split("\n"):
-                found = [e for e in store.entries(partition.number, int(shard)) if e.source == source]
-                more = shard != ids[-1] or len(ids) == SLICE or partition is not store.partitions[-1]
-                at = partition.number, int(shard)
+                found = [e for e in store.entries(partition.number, shard) if e.source == source]
+                more = more or shard != ids[-1]
                 return SourcePage(found, (section or b"").decode(), int(number or 0), at, more)
         if len(ids) == SLICE:
-            return SourcePage((), "", 0, (partition.number, int(ids[-1])), True)
+            return SourcePage((), "", 0, at, more)
+    return SourcePage((), "", 0, at, more=False)
+
+
+def _slices(store: Store, after: tuple[int, int]) -> Iterator[tuple[Partition, list[int], bool]]:
+    """The ids of the shards behind a place, `SLICE` of a partition at a time, and whether more follow."""
+    place, last = after
+    for partition in store.partitions[place:]:
+        more = True
+        while more:
+            with translated():
+                some: Any = store.client.zrangebyscore(
+                    partition.keys.shards(), f"({last}", "+inf", start=0, num=SLICE
+                )
+            more = len(some) == SLICE
+            if some:
+                last = int(some[-1])
+                yield partition, [int(each) for each in some], more or partition is not store.partitions[-1]
         last = 0
-    return SourcePage((), "", 0, (len(store.partitions), 0), False)
+
+
+def _sized(store: Store, partition: Partition, ids: Sequence[int]) -> list[SizedShard | None]:
+    """Some shards of a partition, in one round trip; None for each that is not published."""
+    keys = partition.keys
+    with translated(), store.client.pipeline(transaction=False) as pipe:
+        for shard in ids:
+            pipe.hmget(keys.shard(shard), "section", "number", "lm", "file", "urls", "bytes")
+            pipe.zscore(keys.due(), str(shard))
+        answers = pipe.execute()
+    found: list[SizedShard | None] = []
+    for shard, (section, number, lastmod, file, urls, size), due in zip(
+        ids, answers[::2], answers[1::2], strict=True
+    ):
+        if not file:
+            found.append(None)
+            continue
+        row = ShardRow(
+            section.decode(),
+            int(number),
+            int(lastmod),
+            file.decode(),
+            due is not None,
+            partition.number,
+            shard,
+        )
+        found.append(SizedShard(row, int(urls or 0), int(size or 0)))
+    return found
 
 
 def uncovered(store: Store) -> tuple[int, list[str]]:

@@ -97,13 +97,13 @@ class Server(NamedTuple):
     policy: str | None
     """maxmemory-policy; None where the server does not tell."""
     append_only: bool | None
-    writes_fine: bool
-    """Its last write of the append-only file went well."""
+    failed: tuple[str, ...]
+    """A sentence on each write to its disk that failed when Redis last tried."""
 
     @property
     def safe(self) -> bool:
         """Whether it keeps what it is told, as far as it tells."""
-        return self.policy in (None, "noeviction") and self.append_only is not False and self.writes_fine
+        return self.policy in (None, "noeviction") and self.append_only is not False and not self.failed
 
 
 def server(client: redis.Redis) -> Server:
@@ -124,8 +124,24 @@ def server(client: redis.Redis) -> Server:
         int(info.get("maxmemory", 0)),
         str(policy) if policy is not None else None,
         bool(append_only) if append_only is not None else None,
-        info.get("aof_last_write_status", "ok") == "ok",
+        failed_writes(info),
     )
+
+
+def failed_writes(info: Mapping[str, Any]) -> tuple[str, ...]:
+    """A sentence on each write to the disk that failed when Redis last tried, by what INFO replies."""
+    failed = []
+    if info.get("aof_last_write_status", "ok") != "ok":
+        failed.append(
+            "Redis could not write its append-only file, so it takes no changes: free space on its disk, or "
+            "see its log for the reason"
+        )
+    if info.get("rdb_last_bgsave_status", "ok") != "ok":
+        failed.append(
+            "Redis could not save its last snapshot, and may take no changes until it can: free space on its "
+            "disk and memory for its fork, or see its log for the reason"
+        )
+    return tuple(failed)
 
 
 def run_id(client: redis.Redis) -> str:

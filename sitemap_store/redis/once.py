@@ -12,7 +12,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 from sitemap_store.redis.store import Store
 
@@ -34,50 +35,68 @@ DEFAULT: Final = Bounds()
 
 
 class KeyState(NamedTuple):
-    """What asking for a key came to."""
+    """What Redis answers about a key."""
 
-    state: Literal["new", "again", "busy", "done"]
+    state: Literal["new", "again", "busy", "done", "kept"]
     first: int = 0
     """When it was first seen, in epoch milliseconds ("new", "again")."""
     answer: bytes = b""
     """What `done` was given ("done")."""
 
 
-class Once:
-    """One request's idempotency key. Raises Unavailable when Redis is."""
+class Ask(NamedTuple):
+    """One question about a key, for `ask_each`: `value` is what once.lua takes as the value to keep."""
 
-    def __init__(self, store: Store, *names: str, bounds: Bounds = DEFAULT) -> None:
+    digest: str
+    bounds: Bounds
+    value: bytes
+
+
+class Once:
+    """One request's idempotency key, and what there is to ask about it."""
+
+    def __init__(self, *names: str, bounds: Bounds = DEFAULT) -> None:
         self._bounds = bounds
-        self._store = store
-        self._partition = store.partitions[0]
         # Lengths, so that no two lists of names look alike.
         text = "".join(f"{len(name)} {name}" for name in names)
         self._digest = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
-    def take(self) -> KeyState:
+    def take(self) -> Ask:
         """Hold the key, unless another request has it or is done with it."""
-        # The script knows the stamp of its own partition.
-        first = self._store.stamp() if len(self._store.partitions) > 1 else 0
-        state, found = self._partition.once(self._digest, KEPT_MS, *self._bounds, "", HOLD_MS, first)
-        match state:
-            case b"done":
-                return KeyState("done", answer=found)
-            case b"busy":
-                return KeyState("busy")
-            case _:
-                return KeyState("new" if state == b"new" else "again", first=int(found))
+        return self._ask(b"")
 
-    def renew(self, first: int) -> None:
+    def renew(self, first: int) -> Ask:
         """Hold the key for longer; nothing once it has its answer."""
-        self._partition.once(self._digest, KEPT_MS, *self._bounds, f"+{first}", HOLD_MS)
+        return self._ask(b"+%d" % first)
 
-    def done(self, answer: bytes) -> None:
+    def done(self, answer: bytes) -> Ask:
         """Keep the answer for whoever sends the same again."""
-        self._set(b"d" + answer)
+        return self._ask(b"d" + answer)
 
-    def release(self, first: int) -> None:
+    def release(self, first: int) -> Ask:
         """Give the key back: the request may be sent again at once."""
-        self._set(b"p %d 0" % first)
+        return self._ask(b"p %d 0" % first)
 
-    def _set(self, value: bytes) -> None:
-        self._partition.once(self._digest, KEPT_MS, *self._bounds, value)
+    def _ask(self, value: bytes) -> Ask:
+        return Ask(self._digest, self._bounds, value)
+
+
+def ask_each(store: Store, asks: Sequence[Ask]) -> list[KeyState]:
+    """Ask about several keys in one round trip, each for itself. Raises Unavailable when Redis is."""
+    # The script knows the stamp of its own partition.
+    several = len(store.partitions) > 1 and not all(ask.value for ask in asks)
+    first = store.stamp() if several else 0
+    calls = [(ask.digest, KEPT_MS, *ask.bounds, ask.value, HOLD_MS, first) for ask in asks]
+    return [_state(*reply) for reply in store.partitions[0].once(calls)]
+
+
+def _state(state: bytes, found: Any) -> KeyState:
+    match state:
+        case b"done":
+            return KeyState("done", answer=found)
+        case b"busy":
+            return KeyState("busy")
+        case b"kept":
+            return KeyState("kept")
+        case _:
+            return KeyState("new" if state == b"new" else "again", first=int(found))

@@ -489,10 +489,9 @@ class Partition:
                 pipe.rpush(self.keys.held(), *held)
             pipe.execute()
 
-    def once(self, digest: str, *args: Any) -> tuple[bytes, Any]:
-        """Take an idempotency key, or keep its answer (`sitemap_store.redis.once`)."""
-        state, found = self._run("once", digest, *args)
-        return state, found
+    def once(self, calls: Sequence[Sequence[Any]]) -> list[tuple[bytes, Any]]:
+        """Take idempotency keys, or keep their answers (`sitemap_store.redis.once`)."""
+        return self._run_each("once", calls)
 
     def state_id(self) -> str | None:
         """The random id that this state got when it was made; None when there is none yet."""

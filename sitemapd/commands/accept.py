@@ -81,15 +81,15 @@ def _await(parts: Parts, site: str, source: str, accepted: Held, timeout: float)
     while (held := held_deletes(store).get(source)) is not None:
         if not held.accepted:
             click.echo(
-                f"sitemapd: {source} misses others than were accepted, which are held back now; "
-                "see `sitemapd status`",
+                f"sitemapd: other deletes of {source} than those that you accepted are held back now: "
+                "`sitemapd status` shows them",
                 err=True,
             )
             sys.exit(1)
         if time.monotonic() >= deadline:
             click.echo(
-                f"sitemapd: after {timeout:g} s {source} was not compared; it deletes the "
-                f"{accepted.deletes:,} URLs when it is",
+                f"sitemapd: {source} was not compared within {timeout:g} s: see `sitemapd status`. The "
+                f"{accepted.deletes:,} URLs are deleted with its next comparison",
                 err=True,
             )
             sys.exit(1)

@@ -83,7 +83,9 @@ def restore(context: Context, file: str | None, discard: bool, as_json: bool) ->
         click.echo(f"sitemapd: another process restores site {name}; waiting for it", err=True)
 
     if file is not None and discard:
-        raise click.UsageError("--discard goes without a file.")
+        raise click.UsageError(
+            f"--discard removes the published files and restores no backup: leave out --discard or {file!r}."
+        )
     with ExitStack() as stack:
         given = stack.enter_context(opened(_path(file), sys.stdin.buffer)) if file is not None else None
         stack.enter_context(redis_running(context.parts))
@@ -136,7 +138,10 @@ def _restore_tree(parts: Parts, name: str, alive: Callable[[], None]) -> Result:
     store, folder = parts.store(name), parts.folder(name)
     remembered = {partition.state_id() for partition in store.partitions} - {None}
     if remembered and folder.marker() in remembered:
-        raise SitemapdError(f"Redis remembers site {name}; there is nothing to restore")
+        raise SitemapdError(
+            f"Redis holds the state of site {name}, so there is nothing to restore: see `sitemapd status`. "
+            "For the state of a backup, point redis_url at an empty Redis"
+        )
     if remembered:
         raise SitemapdError(
             f"Redis holds another state of site {name} than the one that published {folder.path}: "

@@ -64,7 +64,10 @@ def compact(context: Context, section: str | None, dry_run: bool, as_json: bool)
         )
     if busy:
         count = sum(len(group.shards) for group in busy)
-        click.echo(f"sitemapd: {count:,} shards were in use and stay as they are: run it again", err=True)
+        click.echo(
+            f"sitemapd: {count:,} shards were in use and stay as they are: run `sitemapd compact` again",
+            err=True,
+        )
         sys.exit(1)
 
 

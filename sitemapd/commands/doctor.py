@@ -65,6 +65,7 @@ def _findings(parts: Parts, web_user: str | None, *, robots: bool) -> Iterator[F
     if redis.fine:
         yield attempt("redis may lose", lambda: may_lose(parts.client))
         yield attempt("redis memory", lambda: server.memory(parts.client))
+        yield attempt("redis disk", lambda: server.disk(parts.client))
         yield attempt("clock", lambda: server.clock(parts.client, time.time))
     for name in parts.sites:
         folder = parts.folder(name)

@@ -117,7 +117,8 @@ def top(context: Context, interval: float, as_json: bool) -> None:
     names = [context.site_name] if context.site else list(context.parts.sites)
     stores = {name: context.parts.store(name) for name in names}
     if as_json:
-        click.echo(json.dumps({"sites": {name: _row(store) for name, store in stores.items()}}))
+        rows = {name: _row(store, context.parts.command_for(name)) for name, store in stores.items()}
+        click.echo(json.dumps({"sites": rows}))
         return
     console = Console()
     if not console.is_terminal:
@@ -133,14 +134,14 @@ def top(context: Context, interval: float, as_json: bool) -> None:
                 live.update(f"{error}; trying again", refresh=True)
 
 
-def _row(store: Store) -> dict[str, Any]:
+def _row(store: Store, command: str = "sitemapd") -> dict[str, Any]:
     """A site as `status` reports it, and what happened in its last whole minute."""
-    from sitemap_store.redis.counts import history
-    from sitemapd.status import report
+    from sitemapd.status import read_counts, report
 
-    minute = history(store, store.now())[0][-2]
-    counts = {"events": minute.events, "files": minute.rewrites, "refused": minute.refused}
-    return {**report(store), "minute": counts}
+    counts = read_counts(store, store.now())
+    minute = counts.hour[-2]
+    shown = {"events": minute.events, "files": minute.rewrites, "refused": minute.refused}
+    return {**report(store, command, counts), "minute": shown}
 
 
 def _screen(stores: Mapping[str, Store]) -> Group:

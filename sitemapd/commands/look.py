@@ -73,8 +73,7 @@ def status(context: Context, as_json: bool) -> None:
             f"{site['redis_bytes_per_url'] or '-'} Redis bytes per URL"
         )
         for wrong in problems(site, site["held"], context.parts.command_for(name)):
-            run = f" Run: `{wrong.command}`" if wrong.command else ""
-            click.echo(f"  PROBLEM {wrong.detail}{run}")
+            click.echo(f"  PROBLEM {wrong.sentence}")
         differed = ", ".join(f"{count:,} {kind}" for kind, count in site["differed"].items() if count)
         if differed:
             click.echo(f"  files at the output that differed and were replaced: {differed}")
@@ -90,7 +89,8 @@ def status(context: Context, as_json: bool) -> None:
             problem = f", {how['problem']}" if how.get("problem") else ""
             if how.get("lag_rows"):
                 problem += f", {how['lag_rows']:,} changes wait, the oldest for {how['lag_seconds']:.1f} s"
-            click.echo(f"  {how['kind']} {source}: {how['state']}{problem}, last report {how['seen']}")
+            seen = how["seen"] or "never"
+            click.echo(f"  {how['kind']} {source}: {how['state']}{problem}, last report {seen}")
 
 
 @click.command()

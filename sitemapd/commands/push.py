@@ -66,11 +66,15 @@ def push(
     """
     if op == "-":
         if urls:
-            raise click.UsageError("`push -` reads events from standard input and takes no URLs.")
+            raise click.UsageError(
+                f"`push -` reads events from standard input: leave out {urls[0]!r}, or write `push add`."
+            )
         lines = _without_op(read_lines(sys.stdin.buffer))
     elif op in OPS:
         if not urls:
-            raise click.UsageError(f"`push {op}` needs a URL.")
+            raise click.UsageError(
+                f"`push {op}` needs a URL: write `push {op} https://…`, or `push {op} -` for standard input."
+            )
         fields = {
             "lastmod": lastmod,
             "changefreq": changefreq,
@@ -81,13 +85,17 @@ def push(
         given = {name: value for name, value in fields.items() if value is not None}
         if "-" in urls:
             if len(urls) > 1:
-                raise click.UsageError(f"`push {op} -` reads URLs from standard input and takes no others.")
+                raise click.UsageError(
+                    f"`push {op} -` reads URLs from standard input: leave out the - or the other URLs."
+                )
             lines = _with_op(read_lines(sys.stdin.buffer, urls_or_objects), op, given)
         else:
             items = [{"op": op, "loc": url, **given} for url in urls]
             lines = iter([Lines(range(1, len(urls) + 1), items)])
     else:
-        raise click.UsageError(f"{op!r} is none of add, update, delete, -.")
+        raise click.UsageError(
+            f"{op!r} is none of add, update, delete and -: write `push add {op}` to add a URL."
+        )
     refused = send(context, lines, source=source, as_json=as_json)
     if wait is not None:
         await_published(context, wait)

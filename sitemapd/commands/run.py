@@ -204,18 +204,25 @@ def _settings(
         if directory is not None:
             raise BadSetting(
                 setting="DIRECTORY",
-                detail="a directory on the command line needs --base-url and --output too.",
+                detail=f"{directory} on the command line needs --base-url and --output too.",
+                hint="Give both, or name the directory under [sites.NAME.watch.SOURCE].",
             )
         return load(context.config or Path(DEFAULT_FILE), flags)
     if base_url is None or output is None:
         missing = "--base-url" if base_url is None else "--output"
-        raise BadSetting(setting=missing, detail="is missing: both are needed, or neither.")
+        raise BadSetting(
+            setting=missing,
+            detail="is missing: a site on the command line needs --base-url and --output.",
+            hint="Give both, or neither and a configuration file.",
+        )
     site: dict[str, Any] = {"base_url": base_url, "output": output.absolute()}
     if directory is not None:
         site["watch"] = {"pages": {"directory": str(directory.absolute())}}
     file = context.config
     if file is not None:
         raise BadSetting(
-            setting="--config", detail="goes without --base-url and --output.", hint="Leave out either."
+            setting="--config",
+            detail=f"{file} defines the sites, and so do --base-url and --output.",
+            hint="Leave out either.",
         )
     return load(None, {**flags, "sites": {"main": site}})

@@ -53,10 +53,14 @@ def sync(
     ease_collector()
     if leave_scope:
         if source is not None or file is not None:
-            raise click.UsageError("--leave-scope goes without a source and a file.")
+            raise click.UsageError(
+                "--leave-scope is about the URLs of all sources: leave out --source and FILE."
+            )
         _leave_scope(context, as_json=as_json)
     elif source is None:
-        raise click.UsageError("Missing option '--source'.")
+        raise click.UsageError(
+            "There is no --source NAME: name the source to compare, or give --leave-scope."
+        )
     elif file is None:
         name, given = source_named(context, source)
         _sync_table(context, name, given, accept=accept_deletes, as_json=as_json)
@@ -97,7 +101,11 @@ def _sync_table(context: Context, name: str, source: DatabaseSource, *, accept: 
     else:
         click.echo(f"{_TOTALS.format(**result)}, {result['held']} deletes held back")
     if result["held"]:
-        click.echo("sitemapd: so many deletes need --accept-deletes", err=True)
+        click.echo(
+            f"sitemapd: {result['held']:,} deletes of {source.name} are held back, as they are too many at "
+            "once: if they are meant, give --accept-deletes",
+            err=True,
+        )
         sys.exit(1)
 
 
@@ -159,7 +167,11 @@ def _sync_file(context: Context, file: BinaryIO, source: str, *, accept: bool, a
     else:
         click.echo(f"{_TOTALS.format(**result.summary())}, {refusals} refused")
         if result.held:
-            click.echo(f"{result.held} deletes are held back: lines could not be read", err=True)
+            click.echo(
+                f"{result.held:,} deletes are held back, since the URL of a line could not be read: correct "
+                "the lines named above, and sync again",
+                err=True,
+            )
     if refusals:
         sys.exit(1)
 

@@ -31,7 +31,7 @@ def token(
     from sitemap_store.model.wire import check_source
 
     if read_only and sources:
-        raise click.UsageError("--read-only excludes --source: a read-only token may push for no source.")
+        raise click.UsageError("A read-only token may push for no source: leave out --read-only or --source.")
     for source in (name, *sources):
         try:
             check_source(source)
@@ -39,7 +39,10 @@ def token(
             raise click.UsageError(refused.detail.replace("The source", "The name", 1)) from refused
     secret = sys.stdin.readline().strip() if stdin else new_token()
     if len(secret) < 32:
-        raise click.UsageError("A token of less than 32 characters can be guessed.")
+        raise click.UsageError(
+            f"The token on standard input has {len(secret)} characters, and fewer than 32 can be guessed: "
+            "give a longer one, or leave out --stdin."
+        )
     site = _site(context)
     allowed = [] if read_only else sorted(sources) or None
     digest = hash_of(secret)

@@ -1,4 +1,4 @@
-"""Checks of the Redis in use: settings, memory, clock."""
+"""Checks of the Redis in use: settings, memory, disk, clock."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import redis
 
 from sitemap_store.errors import SitemapdError
 from sitemap_store.redis.connection import translated
+from sitemap_store.redis.observed import failed_writes
 from sitemapd.build import Parts
 from sitemapd.doctor.finding import size
 from sitemapd.redis_settings import allowed, check_redis
@@ -44,6 +45,17 @@ def memory(client: redis.Redis) -> str:
         more = "raise maxmemory" if most else "use a machine with more memory"
         raise SitemapdError(f"only {said}: {more}, since a full Redis refuses every change")
     return said
+
+
+def disk(client: redis.Redis) -> str:
+    """Check that Redis' last writes to its disk went well."""
+    with translated():
+        info = allowed(client.info)
+    if info is None:
+        return "its user may not ask (INFO), so whether Redis can write to its disk can't be checked"
+    if failed := failed_writes(info):
+        raise SitemapdError("; ".join(failed))
+    return "the last writes of the append-only file and of a snapshot went well"
 
 
 def clock(client: redis.Redis, now: Callable[[], float]) -> str:

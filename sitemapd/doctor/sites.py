@@ -11,7 +11,7 @@ from sitemapd.build import Parts
 from sitemapd.doctor.finding import Finding, attempt
 from sitemapd.held import held_report
 from sitemapd.readable import check_readable
-from sitemapd.status import report
+from sitemapd.status import report, stuck
 
 
 def output(folder: Folder, web_user: str | None) -> str:
@@ -24,21 +24,11 @@ def check_site(parts: Parts, name: str) -> Iterator[Finding]:
     """The findings of a site's state, which is in a Redis that answers."""
     yield attempt(f"state of {name}", lambda: _state(parts, name))
     row = report(parts.store(name))
-    alive = f"{row['workers']} alive, {row['unfolded_events']} unfolded events"
     if row["workers"]:
+        alive = f"{row['workers']} alive, {row['unfolded_events']:,} unfolded events"
         yield Finding(f"workers of {name}", True, alive)
-    else:
-        yield Finding(f"workers of {name}", False, f"{alive}: start `{parts.command} worker`")
-    for file, reason in row["aside"].items():
-        yield Finding(
-            f"{file} of {name}",
-            False,
-            f"can't be rendered ({reason}); it is tried again with its next event. Delete the URL that is "
-            "named, or update sitemapd and run `sitemapd rebuild`",
-        )
-    for source, held in held_report(parts, name).items():
-        detail = f"{held['sentence']} If that is meant, run `{held['command']}`"
-        yield Finding(f"deletes of {source} of {name}", False, detail)
+    for problem in stuck(row, held_report(parts, name), parts.command_for(name)):
+        yield Finding(f"{problem.what} of {name}", False, problem.sentence)
 
 
 def _state(parts: Parts, name: str) -> str:

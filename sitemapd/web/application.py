@@ -25,11 +25,10 @@ from producers.http.problems import stated
 from sitemap_store.errors import SitemapdError
 from sitemap_store.model.site import INDEX_NAME
 from sitemapd.web.access import Access
-from sitemapd.web.feed import Feed
 from sitemapd.web.files import CACHE, HEADERS, Files, missing
 from sitemapd.web.front import Front, Network
 from sitemapd.web.metrics import StateCollector
-from sitemapd.web.page import FORM_MAX, SECURITY, Page
+from sitemapd.web.page import FORM_MAX, SECURITY, Feed, Page
 from sitemapd.web.views import Calls, ServedSite, Views
 
 FORM_S: Final = 10.0

@@ -1,22 +1,29 @@
-"""The status page: read-only, made on the server, whole without a script. Templates are in `templates/`."""
+"""The status page: read-only, made on the server, whole without a script; and its live feed.
+
+Templates are in `templates/`. The feed sends what is published, and the headline's numbers, as events.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
 from producers.http.auth import same_origin
 from sitemap_store.errors import SitemapdError
+from sitemap_store.redis.observed import Published, feed
 from sitemapd.web import display
 from sitemapd.web.access import COOKIE, Access
-from sitemapd.web.views import SPANS, View, Views
+from sitemapd.web.views import SPANS, Calls, Views
 
 SECURITY: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -30,6 +37,13 @@ SECURITY: Final = {
 }
 FORM_MAX: Final = 4096
 """Bytes of a login form."""
+PAUSE_S: Final = 1.0
+ALIVE_S: Final = 15.0
+"""A comment is sent at least that often, so that proxies keep the connection."""
+READERS: Final = 50
+"""Streams at a time."""
+MOST: Final = 20
+"""Entries of one look; of a bulk load's hundreds nobody could read more."""
 _NEXT: Final = re.compile(r"/(?:sites/[a-z][a-z0-9_-]*)?")
 
 
@@ -90,41 +104,38 @@ class Page:
             return self.away(request, error)
 
     def _section(self, request: Request, name: str) -> Response:
-        section, after = request.query_params.get("name", ""), _number(request, "after", 0)
-        shards = self._views.section(name, section, after)
-        if not shards.rows and not after and section not in self._views.site(name).report["sections"]:
+        section, after = request.query_params.get("name", ""), _place(request)
+        found = self._views.section(name, section, after)
+        if not found.shards and not self._views.has_section(name, section):
             return self._missing(request, f"The section {section[:40]}")
-        return self._html(request, "section.html", site=name, section=section, shards=shards)
+        return self._html(request, "section.html", site=name, section=section, found=found)
 
     def _shard(self, request: Request, name: str) -> Response:
-        section, number = request.query_params.get("section", ""), _number(request, "number", 0)
-        page = _number(request, "page", 1)
-        found = self._views.shard(name, section, number, page)
+        (partition, shard), page = _place(request, "id"), _number(request, "page", 1)
+        found = self._views.shard(name, partition, shard, page)
         if found is None:
-            return self._missing(request, f"Shard {number} of the section {section[:40]}")
-        row, urls = found
+            return self._missing(request, "This shard")
+        (row, _, _), urls = found
         path = self._views.file_path(name, row.file)
         return self._html(request, "shard.html", site=name, row=row, urls=urls, page=page, path=path)
 
     def _source(self, request: Request, name: str) -> Response:
-        source, page = request.query_params.get("name", ""), _number(request, "page", 1)
-        after = (_number(request, "partition", 0), _number(request, "after", 0))
-        found, urls, refusals = self._views.source(name, source, after, page)
-        view = self._views.site(name)
-        state = next((each for each in view.producers if each.source == source), None)
-        return self._html(
-            request,
-            "source.html",
-            site=name,
-            source=source,
-            found=found,
-            after=after,
-            urls=urls,
-            page=page,
-            refusals=refusals,
-            now=view.now,
-            state=state,
+        source, page, after = (
+            request.query_params.get("name", ""),
+            _number(request, "page", 1),
+            _place(request),
         )
+        found, urls, refusals, state = self._views.source(name, source, after, page)
+        values: dict[str, Any] = {
+            "source": source,
+            "found": found,
+            "after": after,
+            "urls": urls,
+            "page": page,
+            "refusals": refusals,
+            "state": state,
+        }
+        return self._html(request, "source.html", site=name, **values)
 
     def _missing(self, request: Request, what: str) -> Response:
         said = f"{what} is not there, or not published yet."
@@ -212,24 +223,70 @@ def _link(site: str, part: str, **query: str | int) -> str:
     return f"/sites/{site}/{part}?{urlencode(query)}"
 
 
+def _place(request: Request, name: str = "after") -> tuple[int, int]:
+    """The partition and the shard's id that a query names; (0, 0) for none."""
+    return _number(request, "partition", 0), _number(request, name, 0)
+
+
 def _number(request: Request, name: str, default: int) -> int:
     """A query's whole number of up to 9 digits, `default` at the least; `default` for anything else."""
     text = request.query_params.get(name, "")
     return max(default, int(text)) if re.fullmatch("[0-9]{1,9}", text) else default
 
 
-def live(view: View) -> Mapping[str, str]:
-    """The headline's numbers by name, as the page shows them: what the live feed keeps up to date."""
-    report, lag = view.report, view.lag
-    return {
-        "urls": display.number(report["urls"]),
-        "shards": display.number(report["shards"]),
-        "due": display.number(report["due_shards"]),
-        "unfolded": display.number(report["unfolded_events"]),
-        "refused": display.number(report["refused"]),
-        "workers": display.number(report["workers"]),
-        "waiting": display.duration(report["waiting_ms"]),
-        "events": display.number(view.last_minute.events),
-        "p50": display.duration(lag.quantile(0.5)),
-        "p99": display.duration(lag.quantile(0.99)),
-    }
+class Feed:
+    """The streams. They end when `closing` is set, and the browser comes back by itself."""
+
+    def __init__(self, views: Views, calls: Calls, access: Access, closing: threading.Event) -> None:
+        self._views = views
+        self._calls = calls
+        self._access = access
+        self._closing = closing
+        self._readers = 0
+
+    async def answer(self, request: Request, name: str) -> Response:
+        """One browser's stream, from the cursor that it gives on."""
+        if name not in self._access.sites(request):
+            return PlainTextResponse("Log in first.\n", 403, headers=SECURITY)
+        if self._readers >= READERS:
+            headers = {**SECURITY, "Retry-After": "30"}
+            return PlainTextResponse("Too many live feeds are open.\n", 503, headers=headers)
+        cursor = request.headers.get("last-event-id") or request.query_params.get("after", "")
+        headers = {**SECURITY, "X-Accel-Buffering": "no"}
+        return StreamingResponse(self._events(name, cursor), headers=headers, media_type="text/event-stream")
+
+    async def _events(self, name: str, cursor: str) -> AsyncIterator[str]:
+        self._readers += 1
+        shown: dict[str, str] = {}
+        silent = 0.0
+        try:
+            yield "retry: 3000\n\n"
+            while not self._closing.is_set():
+                try:
+                    entries, numbers = await self._calls.run(self._look, name, cursor)
+                except SitemapdError:
+                    entries, numbers = [], {}
+                said = ""
+                for entry in entries:
+                    cursor = entry.cursor
+                    said += _event("published", entry._asdict(), cursor)
+                if changed := {key: value for key, value in numbers.items() if shown.get(key) != value}:
+                    shown |= changed
+                    said += _event("numbers", changed)
+                silent = 0.0 if said else silent + PAUSE_S
+                if silent >= ALIVE_S:
+                    said, silent = ": still here\n\n", 0.0
+                if said:
+                    yield said
+                await asyncio.sleep(PAUSE_S)
+        finally:
+            self._readers -= 1
+
+    def _look(self, name: str, cursor: str) -> tuple[list[Published], dict[str, str]]:
+        entries = feed(self._views.store(name), after=cursor, limit=MOST)
+        return entries, self._views.site(name).headline()
+
+
+def _event(kind: str, data: object, cursor: str = "") -> str:
+    place = f"id: {cursor}\n" if cursor else ""
+    return f"event: {kind}\n{place}data: {json.dumps(data)}\n\n"

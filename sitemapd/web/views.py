@@ -18,13 +18,21 @@ from sitemap_store.errors import Refused, Unavailable
 from sitemap_store.model.entries import Entry
 from sitemap_store.model.site import Site
 from sitemap_store.output.folder import Folder
-from sitemap_store.redis.browse import ShardRow, SourcePage, section_shards, shard_sizes, shards, source_page
-from sitemap_store.redis.counts import DAY, HOUR, MONTH, Lag, Slot, Span, Totals, history, totals
+from sitemap_store.redis.browse import (
+    SectionPage,
+    SizedShard,
+    SourcePage,
+    published_shard,
+    section_page,
+    shards,
+    source_page,
+)
+from sitemap_store.redis.counts import DAY, HOUR, MONTH, Lag, Slot, Span, Totals, history
 from sitemap_store.redis.observed import Published, Server, feed, producers, server
 from sitemap_store.redis.state import REJECTED_MAX
 from sitemap_store.redis.store import Store
-from sitemapd.status import Problem, problems, report
-from sitemapd.web.display import Plot, ShardMap, plot, shard_map
+from sitemapd.status import Problem, problems, read_counts, report
+from sitemapd.web.display import Plot, ShardMap, duration, number, plot, shard_map
 
 FRESH_S = 1.0
 THREADS = 8
@@ -99,6 +107,22 @@ class View:
         """Where the live feed goes on."""
         return self.feed[-1].cursor if self.feed else ""
 
+    def headline(self) -> dict[str, str]:
+        """The headline's numbers by name, as the page shows them: the live feed keeps these up to date."""
+        report = self.report
+        return {
+            "urls": number(report["urls"]),
+            "shards": number(report["shards"]),
+            "due": number(report["due_shards"]),
+            "unfolded": number(report["unfolded_events"]),
+            "refused": number(report["refused"]),
+            "workers": number(report["workers"]),
+            "waiting": duration(report["waiting_ms"]),
+            "events": number(self.last_minute.events),
+            "p50": duration(self.lag.quantile(0.5)),
+            "p99": duration(self.lag.quantile(0.99)),
+        }
+
 
 @dataclass(slots=True)
 class _Kept(Generic[T]):
@@ -161,41 +185,44 @@ class Views:
         """What is known of a URL. Reads one shard, and the kept refusals where the URL is not listed."""
         store = self.store(name)
         if len(url) > URL_MAX:
-            return Looked(url[:80], {}, f"The URL is longer than {URL_MAX:,} characters.", ())
+            return Looked(url[:80], {}, (0, 0), f"The URL is longer than {URL_MAX:,} characters.", ())
         loc, detail, found = url, "", None
         try:
             loc, found = find_listed(store, url)
         except Refused as refused:
             detail = refused.detail
         if found is not None:
-            return Looked(loc, described(found, store.site.style(found.section)), "", ())
+            place = (found.number - 1) % store.site.partitions, found.shard
+            return Looked(loc, described(found, store.site.style(found.section)), place, "", ())
         refusals = tuple(row for row in store.rejected(REJECTED_MAX) if row["loc"] in (loc, url))
-        return Looked(loc, {}, detail, refusals[:REFUSALS])
+        return Looked(loc, {}, (0, 0), detail, refusals[:REFUSALS])
 
-    def section(self, name: str, section: str, after: int) -> Page[tuple[ShardRow, int, int]]:
-        """The shards of a section whose number is above `after`, each with its URLs and bytes."""
-        store = self.store(name)
-        rows = section_shards(store, section, after=after, limit=ROWS + 1)
-        sizes = shard_sizes(store, rows)
-        sized = tuple((row, *size) for row, size in zip(rows, sizes, strict=True))
-        return Page(sized[:ROWS], len(sized) > ROWS)
+    def section(self, name: str, section: str, after: tuple[int, int]) -> SectionPage:
+        """The published shards of a section behind a place (partition, id)."""
+        return section_page(self.store(name), section, after=after, limit=ROWS)
 
-    def shard(self, name: str, section: str, number: int, page: int) -> tuple[ShardRow, Page[Entry]] | None:
-        """A published shard, and a page (from 1) of its URLs in the order of its file; None without one."""
+    def has_section(self, name: str, section: str) -> bool:
+        """Whether a site has such a section."""
+        return any(section in partition.sections() for partition in self.store(name).partitions)
+
+    def shard(
+        self, name: str, partition: int, shard: int, page: int
+    ) -> tuple[SizedShard, Page[Entry]] | None:
+        """A published shard by its id, and a page (from 1) of its URLs in the order of its file."""
         store = self.store(name)
-        row = next(iter(section_shards(store, section, after=number - 1, limit=1)), None)
-        if row is None or row.number != number:
-            return None
-        return row, _paged(store.entries(row.partition, row.shard), page)
+        found = published_shard(store, partition, shard)
+        return None if found is None else (found, _paged(store.entries(partition, shard), page))
 
     def source(
         self, name: str, source: str, after: tuple[int, int], page: int
-    ) -> tuple[SourcePage, Page[Entry], tuple[Mapping[str, str], ...]]:
-        """What the next shard behind `after` holds of a source, a page (from 1) of it, and its refusals."""
+    ) -> tuple[SourcePage, Page[Entry], tuple[Mapping[str, str], ...], Producer | None]:
+        """A page (from 1) of a source's URLs in the next shard behind `after`, its refusals and its state."""
         store = self.store(name)
         found = source_page(store, source, after=after)
         refusals = (row for row in store.rejected(REJECTED_MAX) if row["source"] == source)
-        return found, _paged(found.entries, page), tuple(islice(refusals, REFUSALS))
+        how = producers(store).get(source)
+        state = None if how is None else _producer(source, how, store.now())
+        return found, _paged(found.entries, page), tuple(islice(refusals, REFUSALS)), state
 
 
 class Looked(NamedTuple):
@@ -204,6 +231,8 @@ class Looked(NamedTuple):
     loc: str
     entry: Mapping[str, Any]
     """As `producers.known.described` has it; empty when it is not listed."""
+    place: tuple[int, int]
+    """The partition and the id of its shard."""
     refusal: str
     """Why the site would refuse it; empty when it would not."""
     refusals: tuple[Mapping[str, str], ...]
@@ -228,18 +257,18 @@ def look(site: ServedSite, span: Span = HOUR) -> View:
     """Read all that the page shows of a site."""
     store = site.store()
     now = store.now()
-    hour, lag = history(store, now)
-    slots = hour if span is HOUR else history(store, now, span)[0]
-    state = report(store, site.command)
+    counts = read_counts(store, now)
+    slots = counts.hour if span is HOUR else history(store, now, span)[0]
+    state = report(store, site.command, counts)
     return View(
         name=store.site.name,
         base=store.site.rules.base,
         now=now,
         report=state,
-        totals=totals(store),
+        totals=counts.totals,
         problems=tuple(problems(state, site.held(), site.command)),
-        last_minute=hour[-2],
-        lag=lag,
+        last_minute=counts.hour[-2],
+        lag=counts.lag,
         span=span,
         slots=slots,
         events=plot("Events", slots, [slot.events for slot in slots]),

@@ -89,12 +89,6 @@ def test_top_prints_once_without_a_terminal(shop: Place) -> None:
     said = shop.ok("top").out
     assert said.count("main") == said.count("URLs") == 1
     assert len(said.splitlines()) < 12
-    said = shop.ok("top", "--json").json
-    assert list(said) == ["sites"]
-    (site,) = said["sites"].values()
-    assert site["minute"].keys() == {"events", "files", "refused"}
-    status = shop.ok("status", "--json").json["sites"]["main"]
-    assert site.keys() == status.keys() - {"held"} | {"minute"}
 
 
 def test_top_shows_itself_anew_on_a_terminal(shop: Place) -> None:

@@ -263,7 +263,7 @@ def test_several_sites_are_one_click_away(page: Page, world: World) -> None:
         "?url=https%3A%2F%2Fexample.com%2Fproducts%2Fitem-7",
         "?span=month",
         "sites/shop/section?name=products",
-        "sites/shop/shard?section=products&number=2",
+        "sites/shop/shard?id=2",
         "sites/shop/source?name=catalogue",
         "sites/shop/section?name=nothing",
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,13 +20,16 @@ import pytest
 
 from producers.filesystem.source import FilesystemSource
 from sitemap_store.errors import SitemapdError
+from sitemap_store.redis import observed
+from sitemap_store.redis.observed import failed_writes
 from sitemapd.build import Parts, build
 from sitemapd.doctor import access, machine, server
 from sitemapd.doctor.directories import inotify
 from sitemapd.doctor.finding import Finding, size
 from sitemapd.settings import Settings
 from tests import needs
-from tests.redis_server import RedisServer
+from tests.acceptance.until import until
+from tests.redis_server import RedisServer, any_kind
 
 
 def parts(redis_url: str, output: Path, *, base: str = "https://shop.example.com/") -> Parts:
@@ -170,6 +174,37 @@ def test_redis_memory_left_is_told(any_redis: RedisServer) -> None:
                 server.memory(client)
         finally:
             client.config_set("maxmemory", 0)
+
+
+def test_a_redis_that_cannot_write_to_its_disk_is_wrong() -> None:
+    """Its folder is gone when it saves a snapshot: `doctor` and the page name the write that failed."""
+    running = RedisServer(any_kind())
+    try:
+        running.start()
+        with running.client() as client:
+            assert "went well" in server.disk(client)
+            shutil.rmtree(running.folder)
+            client.bgsave()
+            until(lambda: not observed.server(client).safe, what="the snapshot failed")
+            with pytest.raises(SitemapdError, match="could not save its last snapshot"):
+                server.disk(client)
+    finally:
+        running.close()
+
+
+@pytest.mark.parametrize(
+    ("info", "said"),
+    [
+        ({"aof_last_write_status": "err"}, "append-only file"),
+        ({"rdb_last_bgsave_status": "err"}, "last snapshot"),
+        ({"aof_last_write_status": "ok", "rdb_last_bgsave_status": "ok"}, ""),
+    ],
+)
+def test_each_failed_write_has_a_sentence(info: dict[str, str], said: str) -> None:
+    """One for each, with the way out."""
+    failed = failed_writes(info)
+    assert len(failed) == bool(said)
+    assert all(said in each and "free space" in each for each in failed)
 
 
 def test_memory_that_may_not_be_asked_for_is_said(any_redis: RedisServer) -> None:

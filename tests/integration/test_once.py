@@ -10,16 +10,22 @@ from sitemap_store.model.dates import format_instant
 from sitemap_store.model.events import Event
 from sitemap_store.model.site import Site
 from sitemap_store.model.wire import check
-from sitemap_store.redis.once import HOLD_MS, KEPT_MS, Bounds, Once
+from sitemap_store.redis.once import HOLD_MS, KEPT_MS, Ask, Bounds, KeyState, Once, ask_each
 from tests.published import published
 from tests.world import BASE, World, make_site
 
 MakeWorld = Callable[[Site], World]
 
 
+def ask(world: World, given: Ask) -> KeyState:
+    """Ask about one key."""
+    return ask_each(world.store, [given])[0]
+
+
 def states(world: World, names: range, bounds: Bounds) -> list[str]:
-    """What asking for each of these keys comes to."""
-    return [Once(world.store, str(name), bounds=bounds).take().state for name in names]
+    """What asking for these keys in one round trip comes to."""
+    asks = [Once(str(name), bounds=bounds).take() for name in names]
+    return [found.state for found in ask_each(world.store, asks)]
 
 
 @pytest.mark.parametrize("bounds", [Bounds(keys=50), Bounds(bytes=50 * (225 + 101))])
@@ -28,9 +34,9 @@ def test_the_oldest_are_forgotten_first(make_world: MakeWorld, bounds: Bounds) -
     world = make_world(make_site())
     for name in range(300):
         world.now += 1
-        once = Once(world.store, str(name), bounds=bounds)
-        assert once.take().state == "new"
-        once.done(b"x" * 100)
+        once = Once(str(name), bounds=bounds)
+        assert ask(world, once.take()).state == "new"
+        ask(world, once.done(b"x" * 100))
     keys = world.store.partitions[0].keys
     assert world.client.hlen(keys.once()) == world.client.zcard(keys.once_age())
     assert 48 <= world.client.hlen(keys.once()) <= 50
@@ -57,25 +63,25 @@ def test_a_lower_bound_holds_soon_and_a_day_is_the_longest(make_world: MakeWorld
 def test_a_request_that_was_cut_off_keeps_its_key_for_seconds(make_world: MakeWorld) -> None:
     """Renewed while it goes on; when it falls silent, the same key may be sent again soon."""
     world = make_world(make_site())
-    once, other = Once(world.store, "key"), Once(world.store, "key")
-    taken = once.take()
+    once, other = Once("key"), Once("key")
+    taken = ask(world, once.take())
     for _ in range(5):
         world.now += HOLD_MS - 1
-        assert other.take().state == "busy"
-        once.renew(taken.first)
+        assert ask(world, other.take()).state == "busy"
+        ask(world, once.renew(taken.first))
     world.now += HOLD_MS
-    again = other.take()
+    again = ask(world, other.take())
     assert (again.state, again.first) == ("again", taken.first)
-    other.done(b"answer")
-    once.renew(taken.first)
-    assert once.take().answer == b"answer", "a renewal that comes late took the answer away"
+    ask(world, other.done(b"answer"))
+    ask(world, once.renew(taken.first))
+    assert ask(world, once.take()).answer == b"answer", "a renewal that comes late took the answer away"
 
 
 def test_a_key_that_is_unknown_is_not_renewed(make_world: MakeWorld) -> None:
     """Redis came back without it: the next request takes it as new."""
     world = make_world(make_site())
-    Once(world.store, "key").renew(7)
-    assert Once(world.store, "key").take().state == "new"
+    ask(world, Once("key").renew(7))
+    assert ask(world, Once("key").take()).state == "new"
 
 
 HOUR = 3_600_000
@@ -98,9 +104,9 @@ def test_a_request_that_is_sent_again_counts_though_the_clock_was_set_back(
     world = make_world(make_site(partitions=partitions))
     assert publish(world, *(Event("add", BASE + path) for path in PATHS)) == set(PATHS)
     world.now -= HOUR
-    once = Once(world.store, "key")
-    once.release(once.take().first)
-    again = once.take()
+    once = Once("key")
+    ask(world, once.release(ask(world, once.take()).first))
+    again = ask(world, once.take())
     assert again.state == "again"
     assert publish(world, *(Event("delete", BASE + path, at=again.first) for path in PATHS)) == set()
 
@@ -109,7 +115,7 @@ def test_others_win_over_a_request_that_is_sent_again(make_world: MakeWorld) -> 
     """What came between the first time and the second is newer."""
     world = make_world(make_site())
     publish(world, Event("add", BASE + "x"))
-    taken = Once(world.store, "key").take()
+    taken = ask(world, Once("key").take())
     world.now += 5
     publish(world, Event("update", BASE + "x", priority="0.9"))
     assert publish(world, Event("delete", BASE + "x", at=taken.first)) == {"x"}

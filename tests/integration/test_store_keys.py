@@ -16,7 +16,7 @@ from sitemap_store.model.protocol import STRICT
 from sitemap_store.redis.held import Held, Origin, accept, hold, note_origin
 from sitemap_store.redis.keys import KEYS, Key
 from sitemap_store.redis.observed import note_producer
-from sitemap_store.redis.once import Once
+from sitemap_store.redis.once import Once, ask_each
 from sitemap_store.redis.state import FAILURES
 from sitemap_store.redis.wake import Waker
 from sitemapd.restore import restore_tree
@@ -94,8 +94,8 @@ def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]
     world.keep()
     sink = EventSink(world.store, Waker(client))
     sink.push([{"op": "add", "loc": "/nowhere"}, {"op": "add", "loc": BASE + "z"}], source="cms")
-    once = Once(world.store, "key")
-    once.take()
+    once = Once("key")
+    ask_each(world.store, [once.take()])
     KeyedUrls(world.store, "cms").write({"id": []}, {"id": [BASE + "z"]})
     note_producer(world.store, "watch:pages", {"state": "watching"})
     held = Held(id="1", kind="watch", deletes=1, moves=0, listed=1, examples=(BASE,), since=1)
@@ -116,7 +116,7 @@ def busy(client: redis.Redis, tmp_path: Path, partitions: int) -> dict[str, str]
         assert claim is not None
         part.postpone(str(claim.id), "w3", claim.lease, 0, reason="it can't be rendered")
     note()
-    once.done(b"answer")
+    ask_each(world.store, [once.done(b"answer")])
     world.settle()
     world.fault = note
     note()

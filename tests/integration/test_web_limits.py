@@ -15,7 +15,7 @@ import pytest
 from producers.http.mapping import Rule, Template
 from producers.http.signatures import Signature
 from producers.http.webhooks import Webhook
-from sitemapd.web import feed, listen
+from sitemapd.web import listen, page
 from sitemapd.web.application import application
 from sitemapd.web.connections import Connections, Patient
 from sitemapd.web.server import Server
@@ -290,8 +290,8 @@ def test_a_client_that_goes_away_ends_its_request(
     ahead: int,
 ) -> None:
     """A live feed ends with its connection, with requests sent ahead too, and no error is logged."""
-    monkeypatch.setattr(feed, "ALIVE_S", 0.0)
-    monkeypatch.setattr(feed, "READERS", 4)
+    monkeypatch.setattr(page, "ALIVE_S", 0.0)
+    monkeypatch.setattr(page, "READERS", 4)
 
     def feed_of(wire: socket.socket) -> bool:
         wire.sendall(b"GET /sites/shop/feed HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -299,7 +299,7 @@ def test_a_client_that_goes_away_ends_its_request(
 
     with serving({"shop": served_site(site)}) as web:
         with ExitStack() as stack:
-            for _ in range(feed.READERS):
+            for _ in range(page.READERS):
                 wire = stack.enter_context(web.connect())
                 assert feed_of(wire)
                 wire.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * ahead)

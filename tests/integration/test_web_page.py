@@ -19,6 +19,7 @@ from starlette.responses import Response
 from sitemap_store.errors import Refused
 from sitemap_store.model.events import Event
 from sitemap_store.model.style import Style
+from sitemap_store.redis import browse
 from sitemap_store.redis.connection import connect
 from sitemap_store.redis.observed import note_producer
 from sitemapd.web.access import SESSION_S, Access
@@ -412,7 +413,6 @@ def test_every_name_is_a_link(web: Web) -> None:
             waiting += links(reached[path])
     for path in (
         "/sites/shop/section?name=products",
-        "/sites/shop/shard?section=products&number=3",
         "/sitemap-products-3.xml",
         "/sites/shop/source?name=shop",
         "/sites/shop/source?name=cms",
@@ -420,7 +420,8 @@ def test_every_name_is_a_link(web: Web) -> None:
     ):
         assert any(unquote(path) == unquote(each) for each in reached), (path, sorted(reached))
     assert "Listed, in shard 3 of the section products" in seen(web.page(f"/?url={BASE}products/4"))
-    assert f"{BASE}products/4" in seen(reached["/sites/shop/shard?section=products&number=3"])
+    (shard,) = {said for each in reached.values() if "Shard 3 of products" in (said := seen(each))}
+    assert f"{BASE}products/4" in shard
     assert "not-absolute" in seen(reached["/sites/shop/source?name=cms"])
 
 
@@ -436,12 +437,34 @@ def test_a_source_is_shown_a_shard_at_a_time(web: Web) -> None:
     assert sorted(found) == [f"{BASE}products/{n}" for n in range(5)]
 
 
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_section_is_shown_a_page_at_a_time(
+    client: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    """One page reads few shards, however large the site is; all pages show each shard once."""
+    monkeypatch.setattr(browse, "SLICE", 4)
+    world = World(client, make_site(sections=SECTIONS, shard_size=2, partitions=partitions), tmp_path)
+    for n in range(20):
+        publish(world, *(add(f"{section}/{n}-{k}") for section in ("blog", "products") for k in range(3)))
+    shards, after, pages = list[tuple[int, str]](), (0, 0), 0
+    more = True
+    while more:
+        before = client.info("commandstats")["cmdstat_hmget"]["calls"]
+        page = browse.section_page(world.store, "blog", after=after, limit=3)
+        assert client.info("commandstats")["cmdstat_hmget"]["calls"] - before <= 4 * partitions
+        shards += [(each.row.number, each.row.file) for each in page.shards]
+        after, more, pages = page.at, page.more, pages + 1
+    assert len(shards) == len(set(shards))
+    assert {file for _, file in shards} == {file.name for file in world.folder.glob("sitemap-blog-*")}
+    assert pages > 5
+
+
 def test_a_large_shard_is_shown_a_page_at_a_time(client: redis.Redis, tmp_path: Path) -> None:
     """A page has 100 URLs, and the next ones follow."""
     world = World(client, make_site(shard_size=1000), tmp_path)
     publish(world, *(add(f"p{n:03}") for n in range(250)))
     with serving({"shop": served_site(world)}) as web:
-        path, sizes = "/sites/shop/shard?section=pages&number=1", list[int]()
+        path, sizes = "/sites/shop/shard?id=1", list[int]()
         while path:
             root = html.fromstring(web.page(path).body)
             sizes.append(len(root.findall(".//td[@class='url']/a")))
@@ -453,8 +476,9 @@ def test_a_large_shard_is_shown_a_page_at_a_time(client: redis.Redis, tmp_path: 
     "part",
     [
         "section?name=nothing",
-        "shard?section=products&number=9",
-        "shard?section=products&number=-1",
+        "shard?id=9",
+        "shard?id=-1",
+        "shard?partition=7&id=1",
         "shard",
         "source?name=x&after=99999999999999999999&partition=7",
         "nothing",
@@ -471,7 +495,7 @@ def test_the_parts_of_a_site_need_its_token(world: World) -> None:
     """Without a token no section, shard or source is shown, and the way leads to the login form."""
     text, token = made_token()
     with serving({"shop": served_site(world, token)}) as web:
-        for part in ("section?name=blog", "shard?section=blog&number=1", "source?name=shop"):
+        for part in ("section?name=blog", "shard?id=1", "source?name=shop"):
             answer = web.page(f"/sites/shop/{part}", X_Forwarded_For="203.0.113.9")
             assert answer.status == 303
             assert answer.headers["Location"] == "/login?next=/sites/shop"

@@ -13,18 +13,15 @@ from typing import Any, Final, Literal, get_args, get_origin
 import annotated_types
 import click
 import pytest
-import redis
 from click.testing import CliRunner
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from sitemap_store.model.wire import OPS, check
+from sitemap_store.model.wire import OPS
 from sitemap_store.redis.keys import KEYS
-from sitemap_store.redis.store import Store
-from sitemapd.build import build, build_site
+from sitemapd.build import build
 from sitemapd.cli import cli
 from sitemapd.settings import DEFAULT_FILE, SectionSettings, Settings, SiteSettings, load
-from sitemapd.status import report
 from tests import markdown
 from tests.markdown import DOCS, PAGES, ROOT, plain
 
@@ -249,23 +246,6 @@ def test_the_readme_starts_with_what_works() -> None:
     assert words[0] == ["make", "run"]
     shown = {command[1] for command in words if command[0] == "sitemapd"}
     assert shown == {"init", "run", "push", "wait", "status", "show"}
-
-
-def test_status_has_the_documented_fields(redis_url: str) -> None:
-    """The example of `status --json` has the fields that it prints, and the table says what each means."""
-    base = "https://shop.example.com/"
-    site = build_site("shop", SiteSettings.model_validate({"base_url": base, "output": "public"}))
-    with redis.Redis.from_url(redis_url) as client:
-        store = Store(client, site)
-        store.append([check({"op": "add", "loc": base}, site, store.now()).event])
-        printed = {**report(store), "held": {}}  # as the command adds it
-    text = markdown.under(markdown.doc("commands.md"), "status")
-    (block,) = markdown.blocks(text, "json")
-    example = json.loads(block)["sites"]["shop"]
-    assert list(example) == list(printed)
-    assert list(example["sections"]["pages"]) == list(printed["sections"]["pages"])
-    named = ", ".join(plain(row[0]) for row in markdown.table(text, "field"))
-    assert all(field in named for field in printed)
 
 
 # Redis keys, times

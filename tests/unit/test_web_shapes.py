@@ -11,7 +11,6 @@ from sitemap_store.redis.browse import ShardRow
 from sitemap_store.redis.counts import LAG_BOUNDS_MS, Lag, Slot
 from sitemapd.build import build_site
 from sitemapd.settings import SiteSettings
-from sitemapd.web.conditions import Span, precondition, span, takes_gzip
 from sitemapd.web.display import (
     CELLS,
     COLUMNS,
@@ -26,6 +25,7 @@ from sitemapd.web.display import (
     shard_map,
     size,
 )
+from sitemapd.web.files import Span, precondition, span, takes_gzip
 
 NOW = 1_790_000_000_000
 NO_LAG = Lag((), 0)

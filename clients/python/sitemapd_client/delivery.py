@@ -28,6 +28,7 @@ from sitemapd_client.transport import REQUEST_S, Transport
 
 log = logging.getLogger(__name__)
 
+_FAILED: Final = "The publisher has failed ({!r}): make a new one"
 IDLE_S: Final = 2.0
 """After which a thread that has nothing to deliver ends."""
 ADOPT_S: Final = 10.0
@@ -109,7 +110,7 @@ class Delivery:
             self._changed.notify_all()
             while self._settled < upto:
                 if self._failure is not None:
-                    raise Unavailable(f"The publisher has failed: {self._failure!r}")
+                    raise Unavailable(_FAILED.format(self._failure))
                 if not self._changed.wait(deadline - time.monotonic()):
                     left = upto - self._settled
                     raise Unavailable(f"sitemapd has not taken {left} events yet{self._why()}")
@@ -168,15 +169,17 @@ class Delivery:
 
     def _take(self, line: str) -> None:
         if self.ending:
-            raise Unavailable("The publisher is closed")
+            raise Unavailable("The publisher is closed: make a new one")
         if self._failure is not None:
-            raise Unavailable(f"The publisher has failed: {self._failure!r}")
+            raise Unavailable(_FAILED.format(self._failure))
         try:
             self._queue.put(line, time.time())
         except Full as full:
             raise Unavailable(f"The publisher's queue is full: {full}{self._why()}") from full
         except OSError as error:
-            raise Unavailable(f"The publisher's spool can't be written: {error}") from error
+            raise Unavailable(
+                f"The publisher's spool can't be written ({error}): free its disk, or name another folder"
+            ) from error
         self._taken += 1
         self._start()
         if len(self._queue) in (1, self._batch):

@@ -88,7 +88,7 @@ class Endpoint:
         try:
             port = parts.port
         except ValueError:
-            raise ValueError(f"{url!r} has a port that is none") from None
+            raise ValueError(f"{url!r} has a port that is none: write a number from 1 to 65535") from None
         if token is not None and not (token and token.isascii() and token.isprintable()):
             raise ValueError("The token is not of visible ASCII characters: see what was pasted")
         self.host = parts.netloc

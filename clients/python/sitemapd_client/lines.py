@@ -35,7 +35,9 @@ def item_line(item: Item) -> str:
     try:
         line = json.dumps(given, default=_plain, allow_nan=False, separators=(",", ":"))
     except RecursionError:
-        raise ValueError(f"the event of {loc!r:.200} nests too deep") from None
+        raise ValueError(
+            f"the event of {loc!r:.200} nests too deep: send a list or a mapping within another at most"
+        ) from None
     except (TypeError, ValueError) as error:
         raise type(error)(f"the event of {loc!r:.200} can't be sent: {error}") from error
     if len(line) > LINE_MAX:

@@ -43,7 +43,7 @@ class Spool:
 
     def __init__(self, folder: str | os.PathLike[str], target: str, *, size_max: int, fsync: bool) -> None:
         if sys.platform == "win32":
-            raise RuntimeError("A spool needs flock, which this system does not have")
+            raise RuntimeError("A spool needs flock, which this system does not have: leave out spool=")
         self._folder = Path(folder)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._name = hashlib.blake2b(target.encode(), digest_size=6).hexdigest()

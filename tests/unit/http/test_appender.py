@@ -11,7 +11,7 @@ from threading import Event as Flag
 import pytest
 
 from producers.http.problems import Problem
-from producers.http.state import Appender
+from producers.http.state import TOGETHER, Appender
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 from sitemap_store.model.events import Event
@@ -77,6 +77,18 @@ def test_what_comes_during_an_append_goes_in_with_the_next() -> None:
         await asyncio.gather(first, *others)
 
     assert run(test).appends == [["first0"], ["a0", "a1", "b0", "b1", "c0", "c1"]]
+
+
+def test_no_append_is_of_more_requests_than_the_loop_may_go_on_with_at_once() -> None:
+    """What answers a hundred requests at once keeps the loop from everything else meanwhile."""
+
+    async def test(appender: Appender, redis: Redis) -> None:
+        first = await busy(appender, redis)
+        others = [appender.send(events(f"n{number}-")) for number in range(100)]
+        redis.open.set()
+        await asyncio.gather(first, *others)
+
+    assert [len(append) for append in run(test).appends] == [1, TOGETHER, 100 - TOGETHER]
 
 
 def test_single_event_waits_for_a_part_of_a_long_body_only() -> None:
