@@ -272,8 +272,9 @@ def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 def _outranks(*values: str) -> bool:
-    return _rank(*values[:3]) > _rank(*values[3:])
+    return rank(*values[:3]) > rank(*values[3:])
 
 
-def _rank(lastmod: str, changefreq: str, priority: str) -> tuple[int, str, str, str]:
+def rank(lastmod: str, changefreq: str, priority: str) -> tuple[int, str, str, str]:
+    """Of several wanted for one URL the highest counts, where the newest does."""
     return (instant_ms(lastmod) if lastmod else -(2**62)), lastmod, changefreq, priority

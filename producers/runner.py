@@ -17,13 +17,14 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypedDict, TypeVar, Unpack
 
 from producers.difference import Compared, Difference, send_difference
-from producers.guard import Guard
+from producers.guard import Guard, digest_of
+from producers.settings import SourceSettings
 from producers.sink import EventSink
 from sitemap_store.errors import RedisUnavailable, SitemapdError
 
@@ -40,6 +41,21 @@ HELD_INTERVAL: Final = 60.0
 
 _AT_WORK: Final = ("watching", "relaying", "standby")
 """States of a source that had got going: after it, pauses begin anew."""
+_STARTING: Final = {"state": "starting", "problem": None, "held_deletes": 0}
+
+
+class RunnerOptions(TypedDict, total=False):
+    """What a source is run with beside its settings."""
+
+    accept_deletes: bool
+    """The first comparison may delete more than `max_delete`."""
+    configured: Collection[str] | None
+    """The names of all sources of the site, by which a renamed one is recognised."""
+    command: str
+    """The beginning of a command line about the site."""
+    clock: Callable[[], float]
+    """Seconds since 1970."""
+    monotonic: Callable[[], float]
 
 
 class SourceChanged(Exception):
@@ -119,7 +135,7 @@ class SourceState:
     """Ends a wait: there is something to do, or it is time to stop."""
     ready: threading.Event = field(default_factory=threading.Event)
     """Set when the source is up to date for the first time, or another process leads it."""
-    status: dict[str, Any] = field(default_factory=lambda: {"state": "starting", "problem": None})
+    status: dict[str, Any] = field(default_factory=lambda: dict(_STARTING))
 
     def now(self) -> int:
         """The time in epoch milliseconds."""
@@ -150,20 +166,50 @@ State = TypeVar("State", bound=SourceState)
 class Runner(ABC, Generic[State]):
     """Runs a source of one kind."""
 
-    def __init__(
-        self, state: State, kind: str, sink: EventSink, *, longest_pause: float, has_outbox: bool
-    ) -> None:
-        """`kind` begins the thread's name; `longest_pause`: seconds before what is away is asked again.
+    kind: ClassVar[Literal["watch", "relay"]]
+    longest_pause: ClassVar[float]
+    """Seconds before what is away is asked again."""
+    has_outbox: ClassVar[bool]
+    """Changes wait in an outbox until they are sent.
 
-        `has_outbox`: changes wait there until they are sent, so a failure needs no comparison, and what is
-        held back is not compared again and again.
-        """
+    So a failure needs no comparison, and what is held back is not compared again and again.
+    """
+
+    def __init__(
+        self,
+        state: type[State],
+        source: SourceSettings,
+        sink: EventSink,
+        *,
+        addresses: tuple[object, ...],
+        place: tuple[object, ...],
+        **options: Unpack[RunnerOptions],
+    ) -> None:
+        """`addresses` are the settings that make the source's URLs, `place` says where the source is."""
+        site = sink.store.site
+        accept = options.get("accept_deletes", False)
+        guard = Guard(
+            sink.store,
+            source.name,
+            self.kind,
+            share=source.max_delete,
+            addresses=digest_of(*addresses, site.rules.base),
+            place=digest_of(*place),
+            configured=options.get("configured"),
+            command=options.get("command", "sitemapd"),
+        )
         self._sink = sink
-        self._longest_pause = longest_pause
-        self._has_outbox = has_outbox
-        self.state = state
-        self.ready = state.ready
-        self._kind = kind
+        self._site = site
+        self.state = state(
+            site=site.name,
+            source=source.name,
+            guard=guard,
+            accept=accept,
+            clock=options.get("clock", time.time),
+            monotonic=options.get("monotonic", time.monotonic),
+        )
+        self.state.compare_due |= accept
+        self.ready = self.state.ready
         self._thread: threading.Thread | None = None
         self._pause = 0.0
         self._checked = float("-inf")
@@ -175,7 +221,7 @@ class Runner(ABC, Generic[State]):
 
     def start(self) -> None:
         """Begin, on a thread that lives until `stop`. Once only."""
-        name = f"{self._kind} {self.state.site} {self.state.source}"
+        name = f"{self.kind} {self.state.site} {self.state.source}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -205,22 +251,26 @@ class Runner(ABC, Generic[State]):
     def open(self) -> OpenSource[Any]:
         """Open the source. Raises Unavailable or BadSetting."""
 
-    def run_session(self) -> None:
-        """Open the source and drive it until it is to be opened anew. Raises what ends it."""
+    def translated(self) -> AbstractContextManager[None]:
+        """Raise what ends an open source as a SitemapdError or SourceChanged, if it is no fault of ours."""
+        return nullcontext()
+
+    def _drive(self) -> None:
+        """Open the source and ask it until it is to be opened anew. Raises what ends it."""
         state = self.state
-        with closing(self.open()) as source:
+        with self.translated(), closing(self.open()) as source:
             while not state.stopping.is_set():
                 try:
                     self._round(source)
                 except RedisUnavailable as error:
-                    state.compare_due |= not self._has_outbox
+                    state.compare_due |= not self.has_outbox
                     self._failed(str(error), "waiting", REDIS_PAUSE)
 
     def _round(self, source: OpenSource[Any]) -> None:
         state = self.state
         self._check_state()
         interval = source.compare_interval
-        if state.guard.held is not None and not self._has_outbox:
+        if state.guard.held is not None and not self.has_outbox:
             interval = min(interval or HELD_INTERVAL, HELD_INTERVAL)
         if interval and state.monotonic() - state.compared >= interval:
             state.compare_due = True
@@ -296,18 +346,18 @@ class Runner(ABC, Generic[State]):
         state = self.state
         while not state.stopping.is_set():
             try:
-                self.run_session()
+                self._drive()
                 self._pause = 0.0
             except SourceChanged:
                 state.compare_due = True
             except SitemapdError as error:
                 if state.status["state"] in _AT_WORK:
                     self._pause = 0.0
-                state.compare_due |= not self._has_outbox
+                state.compare_due |= not self.has_outbox
                 redis_away = isinstance(error, RedisUnavailable)
-                self._failed(str(error), "waiting", REDIS_PAUSE if redis_away else self._longest_pause)
+                self._failed(str(error), "waiting", REDIS_PAUSE if redis_away else self.longest_pause)
             except Exception:
-                # A fault of ours must not end the source: the next session starts from what is stored.
+                # A fault of ours must not end the source: the next try starts from what is stored.
                 log.exception("The source %s failed.", state.source, extra=state.extra("source_failed"))
                 state.compare_due = True
                 self._failed("It failed for a reason that the log gives", "failed", PAUSES[1])

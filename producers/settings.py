@@ -69,6 +69,8 @@ class SourceSettings(BaseModel):
 
     name: Annotated[str, AfterValidator(_name), Field(exclude=True)]
     """What its entries name as their source: letters, digits and ``. _ : -``."""
+    max_delete: Annotated[float, within(0, 1)] = 0.2
+    """The share of the source's URLs, 0 to 1, that a comparison may delete if it is over 100 of them."""
 
     def __init__(self, **options: Any) -> None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event
 from time import monotonic
@@ -189,7 +189,7 @@ class PostgreSQL(Dialect):
         self, columns: Sequence[Column], wanted: Sequence[Sequence[object]]
     ) -> tuple[str, list[object]]:
         """By values of the columns' own types, so that indexes serve."""
-        arrays: list[object] = [_array(several) for several in zip(*wanted, strict=True)]
+        arrays: list[object] = [list(map(str, several)) for several in zip(*wanted, strict=True)]
         if len(columns) == 1 and _is_plain(columns[0]):
             return f"{self.quote(columns[0].name)} = ANY(%s::text[]::{columns[0].type}[])", arrays
         names = ", ".join(
@@ -268,12 +268,3 @@ def _cast(value: str, column: Column) -> str:
     if column.kind == "bytes":
         return f"decode({value}, 'hex')"
     return value if column.type in _UNEQUAL else f"{value}::{column.type}"
-
-
-def _array(values: Iterable[object]) -> str:
-    """An array's literal: the driver would look at the type of each of its values."""
-    texts = list(map(str, values))
-    joined = '","'.join(texts)
-    if "\\" in joined or joined.count('"') > 2 * (len(texts) - 1):
-        joined = '","'.join(text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
-    return f'{{"{joined}"}}'

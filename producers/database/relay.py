@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection
 from contextlib import ExitStack, closing
-from typing import Any, Final
+from typing import Any, Final, Unpack
 from urllib.parse import urlsplit
 
 from producers.database.check import connect, warn_of_missing_index
@@ -17,8 +15,7 @@ from producers.database.install import prepared
 from producers.database.source import DatabaseSource
 from producers.database.table import OpenTable, RelayState
 from producers.difference import Compared
-from producers.guard import Guard, digest_of
-from producers.runner import Runner, SourceChanged
+from producers.runner import Runner, RunnerOptions, SourceChanged
 from producers.sink import EventSink
 from sitemap_store.errors import SitemapdError
 
@@ -35,44 +32,15 @@ class Busy(SitemapdError):
 class Relay(Runner[RelayState]):
     """Relays one source for one site, from `start` to `stop`."""
 
-    def __init__(
-        self,
-        source: DatabaseSource,
-        sink: EventSink,
-        *,
-        accept_deletes: bool = False,
-        configured: Collection[str] | None = None,
-        command: str = "sitemapd",
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`accept_deletes` lifts `max_delete` from the first comparison. `configured` are the names of all
-        sources of the site, by which a renamed one is recognised. `command` begins a command line about the
-        site. `clock`: seconds since 1970.
-        """
+    kind = "relay"
+    longest_pause = LONGEST_PAUSE
+    has_outbox = True
+
+    def __init__(self, source: DatabaseSource, sink: EventSink, **options: Unpack[RunnerOptions]) -> None:
         self.source = source
-        self._site = sink.store.site
         dsn = urlsplit(source.dsn)
-        guard = Guard(
-            sink.store,
-            source.name,
-            "relay",
-            share=source.max_delete,
-            addresses=digest_of(source.url, self._site.rules.base),
-            place=digest_of(source.kind, dsn.netloc.rpartition("@")[2], dsn.path, source.table, source.query),
-            configured=configured,
-            command=command,
-        )
-        state = RelayState(
-            site=self._site.name,
-            source=source.name,
-            guard=guard,
-            accept=accept_deletes,
-            compare_due=accept_deletes,
-            clock=clock,
-            monotonic=monotonic,
-        )
-        super().__init__(state, "relay", sink, longest_pause=LONGEST_PAUSE, has_outbox=True)
+        place = source.kind, dsn.netloc.rpartition("@")[2], dsn.path, source.table, source.query
+        super().__init__(RelayState, source, sink, addresses=(source.url,), place=place, **options)
 
     def check(self) -> None:
         """See that the source can work. Raises BadSetting; Unavailable when the database is away."""

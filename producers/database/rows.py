@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from producers.database.shape import ENTRY, Column, Shape
 from producers.database.template import shown
 from producers.dates import NoDate, lastmod_of
+from producers.difference import rank
 from sitemap_store.errors import Refused
-from sitemap_store.model.dates import instant_ms
 from sitemap_store.model.site import Site
 from sitemap_store.model.urls import normalise
 from sitemap_store.model.values import check_changefreq, check_priority
@@ -29,11 +29,6 @@ class Listed(NamedTuple):
     lastmod: str
     changefreq: str
     priority: str
-
-    @property
-    def rank(self) -> tuple[int, str, str, str]:
-        """Among rows of one URL the highest speaks for it: the newest."""
-        return instant_ms(self.lastmod) if self.lastmod else -(2**62), *self[1:]
 
 
 class Reader:
@@ -125,6 +120,6 @@ def _decimal(value: object) -> object:
     return value
 
 
-def speaker(rows: Iterable[Listed]) -> Listed:
+def newest(*rows: Listed) -> Listed:
     """Of the rows that make one URL the one that speaks for it."""
-    return max(rows, key=lambda row: row.rank)
+    return max(rows, key=lambda row: rank(*row[1:]))

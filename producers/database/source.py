@@ -110,8 +110,6 @@ class DatabaseSource(SourceSettings):
     """Seconds between two looks at the outbox."""
     reconcile_interval: Annotated[float, within(1, 31 * 86_400, zero=True)] = 3600.0
     """Seconds between two comparisons of the whole table with the state; 0 for none."""
-    max_delete: Annotated[float, within(0, 1)] = 0.2
-    """The share of the source's URLs, 0 to 1, that a comparison may delete if it is over 100 of them."""
 
     @property
     def kind(self) -> str:

@@ -31,7 +31,7 @@ from producers.database.dialect import Dialect
 from producers.database.install import remove_stray, strays, trim
 from producers.database.memory import LOOK, Memory, Seen, as_wanted
 from producers.database.outbox import Record, read_checkpoint, read_lag, write_checkpoint
-from producers.database.rows import MANY_ENCODED, Listed, Reader, speaker
+from producers.database.rows import MANY_ENCODED, Listed, Reader, newest
 from producers.database.shape import Shape
 from producers.database.triggers import plan_of
 from producers.difference import CHUNK, Difference, chunks
@@ -61,6 +61,8 @@ Concerned = dict[str, tuple[object, ...]]
 class RelayState(SourceState):
     """What outlives a connection."""
 
+    compare_due: bool = False
+    """What the relay before noted in the database says whether it is."""
     redo: Concerned = field(default_factory=dict)
     """URLs of a transaction that may not have committed: they are looked up once more."""
 
@@ -134,7 +136,8 @@ class OpenTable(OpenSource[Record]):
         try:
             rows = [record for record in keys if record.kind == "row"]
             before, now = memory.find(rows, self._reader.refuse) if memory else ({}, [])
-            locs = self._linked(before, now) if memory else self._addresses(rows)
+            noted = self._linked(before, now) if memory else self._noted(rows)
+            locs = {loc: values for values in noted if (loc := self._reader.loc(values)) is not None}
             for record in keys:
                 if record.kind != "row":
                     self._ask("accept" if record.kind in ("accept", "truncate") else "sync")
@@ -245,35 +248,21 @@ class OpenTable(OpenSource[Record]):
             self._dialect.rollback()
         return records
 
-    def _addresses(self, records: Iterable[Record]) -> Concerned:
-        """The URLs that changes of the table may have touched."""
-        names, decoded, loc_of = self._shape.template.columns, self._dialect.decoded, self._reader.loc
-        locs: Concerned = {}
+    def _noted(self, records: Iterable[Record]) -> Iterator[tuple[object, ...]]:
+        """The address columns of rows before and after changes of the table."""
+        names, decoded = self._shape.template.columns, self._dialect.decoded
         for record in records:
-            for row in (record.old, record.new):
-                if row is None:
-                    continue
+            for row in filter(None, (record.old, record.new)):
                 try:
-                    values = tuple([decoded(row[name]) for name in names])
+                    yield tuple([decoded(row[name]) for name in names])
                 except KeyError:
                     self._ask("sync")  # noted by triggers of another configuration
-                    continue
-                loc = loc_of(values)
-                if loc is not None:
-                    locs[loc] = values
-        return locs
 
-    def _linked(self, before: Mapping[str, str], now: Iterable[Seen]) -> Concerned:
-        """The URLs that rows of a query had (key → address) and have."""
+    def _linked(self, before: Mapping[str, str], now: Iterable[Seen]) -> Iterator[tuple[object, ...]]:
+        """The address columns that rows of a query had (key → address) and have."""
         if self._touched is not None:
             self._touched_keys.update(before, (seen.key for seen in now))
-        locs: Concerned = {}
-        for address in (*before.values(), *(seen.address for seen in now)):
-            values = self._dialect.read_kept(address)
-            loc = self._reader.loc(values)
-            if loc is not None:
-                locs[loc] = values
-        return locs
+        return map(self._dialect.read_kept, (*before.values(), *(seen.address for seen in now)))
 
     def _send(self, locs: Concerned) -> int:
         """Send what is true of these URLs now. While Redis takes some of them, the next are looked up."""
@@ -293,7 +282,8 @@ class OpenTable(OpenSource[Record]):
         for row in self._dialect.rows(shape, shape.read_columns, by, list(wanted), refuse):
             listed = self._reader.read(row)
             if listed is not None:
-                there[listed.loc] = speaker((there.get(listed.loc, listed), listed))
+                other = there.get(listed.loc)
+                there[listed.loc] = listed if other is None else newest(listed, other)
         return [
             Event("add", *there[loc], source=source) if loc in there else Event("delete", loc, source=source)
             for loc in locs

@@ -8,8 +8,9 @@ Longer than most modules: its tables, and all the SQL that knows them.
 
 ===========  ===================================================================================
 ``files``    one row a file that is a page by its name (`Row`), listed or not
-``notes``    ``settings``: a digest of everything else that an entry depends on; ``git``: the
-             commit that ``commits`` was read up to
+``notes``    ``settings``: a digest of everything else that an entry depends on; ``compared``: "yes"
+             once its dates were compared with the state's; ``git``: the commit that ``commits``
+             was read up to
 ``commits``  when a commit last touched each file, where that is asked for (`git`)
 ``missed``   temporary: files that a scan did not find, until it is decided to believe it
 ``fresh``    temporary: commits while they are read
@@ -156,13 +157,11 @@ class Cache:
         """Let go of the file."""
         self.db.close()
 
-    def adopt(self, settings: str) -> bool:
-        """Forget everything unless it was learnt under the same settings; True when it was."""
-        if self.note("settings") == settings:
-            return True
-        self._rebuild()
-        self.set_note("settings", settings)
-        return False
+    def adopt(self, settings: str) -> None:
+        """Forget everything unless it was learnt under the same settings."""
+        if self.note("settings") != settings:
+            self._rebuild()
+            self.set_note("settings", settings)
 
     def note(self, name: str) -> str:
         """What was noted under a name; empty when nothing was."""
@@ -196,9 +195,9 @@ class Cache:
             rest = ", ".join([one] * len(several))
             self.db.execute(f"REPLACE INTO files ({COLUMNS}) VALUES {rest}", values)
 
-    def drop(self, rows: Iterable[Row]) -> None:
-        """Forget files."""
-        self.db.executemany("DELETE FROM files WHERE dir = ? AND name = ?", _names(rows))
+    def drop(self, files: Iterable[tuple[bytes, bytes]]) -> None:
+        """Forget files, each given by its folder and name."""
+        self.db.executemany("DELETE FROM files WHERE dir = ? AND name = ?", files)
 
     def rows(self, where: str, values: Sequence[object] = ()) -> Iterator[Row]:
         """The rows that an SQL condition picks."""
@@ -246,11 +245,12 @@ class Cache:
 
     def miss(self, rows: Iterable[Row]) -> None:
         """Note files that a scan did not find."""
-        self.db.executemany("INSERT OR IGNORE INTO temp.missed VALUES (?, ?)", _names(rows))
+        names = ((row.dir, row.name) for row in rows)
+        self.db.executemany("INSERT OR IGNORE INTO temp.missed VALUES (?, ?)", names)
 
-    def find(self, rows: Iterable[Row]) -> None:
-        """Strike files from those that a scan did not find."""
-        self.db.executemany("DELETE FROM temp.missed WHERE dir = ? AND name = ?", _names(rows))
+    def find(self, files: Iterable[tuple[bytes, bytes]]) -> None:
+        """Strike files, each given by its folder and name, from those that a scan did not find."""
+        self.db.executemany("DELETE FROM temp.missed WHERE dir = ? AND name = ?", files)
 
     def find_all(self) -> None:
         """Strike all files from those that a scan did not find."""
@@ -300,10 +300,6 @@ class Cache:
         ).fetchone()
         return None if found[0] is None else int(found[0])
 
-    def is_empty(self) -> bool:
-        """Whether no file is known."""
-        return self.db.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
-
     def url_count(self) -> int:
         """How many URLs are live."""
         query = "SELECT count(DISTINCT loc) FROM files WHERE live = 1"
@@ -319,10 +315,6 @@ class Cache:
         for table in ("files", "commits", "notes"):
             self.db.execute(f"DROP TABLE IF EXISTS {table}")
         self.db.executescript(_SCHEMA)
-
-
-def _names(rows: Iterable[Row]) -> Iterator[tuple[bytes, bytes]]:
-    return ((row.dir, row.name) for row in rows)
 
 
 def _array(locs: Iterable[str]) -> str:

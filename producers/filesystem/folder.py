@@ -14,7 +14,7 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from producers.difference import Difference
@@ -53,10 +53,8 @@ WHOLE_TREE: Final = b""
 class WatchState(SourceState):
     """The pending paths, and what was found out about the directory."""
 
-    pending: PendingPaths
-    problems: ProblemLog
-    cold: bool = True
-    """The cache knew nothing when it was opened, so that dates are taken from the state."""
+    pending: PendingPaths = field(init=False)
+    problems: ProblemLog = field(init=False)
     limited_until: float = 0.0
     """Until when, on the monotonic clock, the source is polled because the watch table was full."""
 
@@ -108,10 +106,11 @@ class WatchedFolder(OpenSource[bytes]):
         state.update(mode="polling" if why else "events", mode_because=why)
 
     def close(self) -> None:
-        """Give the watches back to the kernel."""
+        """Give the watches back to the kernel, and close the cache."""
         if self._table is not None:
             self._table.close()
         self._state.pending.clear()
+        self._cache.close()
 
     def changes(self) -> list[bytes]:
         """The paths that may have changed and are quiet now."""
@@ -160,14 +159,14 @@ class WatchedFolder(OpenSource[bytes]):
         difference.forget_have()
         for name in filter(None, (self._source.name, state.guard.find_former())):
             difference.have(self._store.listing(name))
-        if state.cold and difference.listed():
+        if not self._cache.note("compared") and difference.listed():
             self._cache.take_dates()
         self._sender.report_shared()
         yield difference
         # What is held back stays in the cache, so that a file which comes back is known.
         self._cache.drop_missed(accepted=state.guard.held is not None)
         difference.forget_have()
-        state.cold = False
+        self._cache.set_note("compared", "yes")
 
     def wait(self) -> None:
         """Wait until a path is ripe, or the directory is to be looked at again."""

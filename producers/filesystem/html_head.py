@@ -17,8 +17,6 @@ from producers.filesystem.mapping import Mapping
 from producers.filesystem.text import unmarked
 from sitemap_store.errors import Refused
 
-FIRST_BYTES: Final = 16 * 1024
-"""How much is searched at first; few heads are longer."""
 HEAD_BYTES: Final = 512 * 1024
 """How much of a file is searched for the end of its head."""
 _FED: Final = 512
@@ -56,15 +54,12 @@ NO_HEAD: Final = Head()
 
 def read_head(data: bytes) -> Head:
     """Read the start of an HTML file, without its comments, up to where its body begins."""
-    for most in (FIRST_BYTES, HEAD_BYTES):
-        found, ended = _elements(_decoded(data[:most]))
-        if ended or len(data) <= most:
-            break
+    found = _elements(_decoded(data[:HEAD_BYTES]))
     return _head(found) if found else NO_HEAD
 
 
-def _elements(text: str) -> tuple[list[etree._Element], bool]:
-    """The elements that matter in the head that begins a page, and whether that ends within `text`."""
+def _elements(text: str) -> list[etree._Element]:
+    """The elements that matter in the head that begins a page."""
     parser = etree.HTMLPullParser(("start",), tag=("base", "body", "link", "meta"), remove_comments=True)
     found: list[etree._Element] = []
     begin = _MARKUP.search(text)  # front matter before it would count as the body
@@ -73,11 +68,11 @@ def _elements(text: str) -> tuple[list[etree._Element], bool]:
         for _, element in parser.read_events():
             if isinstance(element, etree._Element):  # as all that start are, but their type says more
                 if element.tag == "body":
-                    return found, True
+                    return found
                 parent = element.getparent()
                 if parent is None or parent.tag in _HEAD:
                     found.append(element)
-    return found, False
+    return found
 
 
 def _head(elements: Iterable[etree._Element]) -> Head:

@@ -70,13 +70,11 @@ class WatchTable:
         self._add = add
         self._matters = matters
         self._lost = lost
-        self._follow = follow
         self._mask = Mask(_MASK if follow else _MASK | InotifyConstants.IN_DONT_FOLLOW)
         self._lock = threading.Lock()
         self._ids = map(CallbackId, itertools.count(1))
         self._folders: dict[WatchDescriptor, tuple[bytes, CallbackId]] = {}
         self._descriptors: dict[bytes, WatchDescriptor] = {}
-        self._aliases: dict[WatchDescriptor, set[bytes]] = {}
         try:
             self._queue = InotifyFD()
         except OSError as error:
@@ -117,17 +115,10 @@ class WatchTable:
             known = self._folders.get(watch)
             if known is not None:
                 self._queue.remove_callbacks([(watch, known[1])])
-                self._rename(watch, known[0], folder)
+                if self._descriptors.get(known[0]) == watch:
+                    del self._descriptors[known[0]]
             self._folders[watch] = (folder, number)
             self._descriptors[folder] = watch
-
-    def _rename(self, watch: WatchDescriptor, old: bytes, new: bytes) -> None:
-        if old == new:
-            return
-        if self._follow:  # a folder may be reached in more than one way
-            self._aliases.setdefault(watch, set()).add(old)
-        elif self._descriptors.get(old) == watch:
-            del self._descriptors[old]
 
     def on_event(self, event: InotifyEvent) -> None:
         """Pass on what an event names. Called by the reader's thread; never raises."""
@@ -136,11 +127,9 @@ class WatchTable:
             known = self._folders.get(event.wd)
             if known is None:
                 return
-            folders = {known[0]} | self._aliases.get(event.wd, set())
-            for folder in folders:
-                path = joined(folder, event.name)
-                if mask & InotifyConstants.IN_ISDIR and mask & InotifyConstants.IN_MOVED_FROM:
-                    self._forget(path)
+            folder = known[0]
+            if mask & InotifyConstants.IN_ISDIR and mask & InotifyConstants.IN_MOVED_FROM:
+                self._forget(joined(folder, event.name))
         if mask & InotifyConstants.IN_UNMOUNT:
             self._lost("a file system below the directory was unmounted")
             return
@@ -149,8 +138,7 @@ class WatchTable:
             return
         if is_folder and mask & InotifyConstants.IN_ATTRIB:
             name += b"/"
-        for folder in folders:
-            self._add(joined(folder, name))
+        self._add(joined(folder, name))
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
         """Forget a folder that is gone. Called by the reader's thread; never raises."""
@@ -174,7 +162,6 @@ class WatchTable:
                 self._queue.remove_callbacks([(watch, known[1])])
 
     def _drop(self, watch: WatchDescriptor) -> None:
-        self._aliases.pop(watch, None)
         known = self._folders.pop(watch, None)
         if known is not None and self._descriptors.get(known[0]) == watch:
             del self._descriptors[known[0]]

@@ -19,36 +19,12 @@ from producers.filesystem.examine import Examiner, Look
 from producers.filesystem.paths import is_below, joined, split, upwards
 from producers.filesystem.root import Root
 from producers.filesystem.selection import Selection
-from producers.filesystem.sender import Sender
+from producers.filesystem.sender import Changes, Sender
 from producers.filesystem.walk import FolderListing, Tree
 from producers.runner import SourceChanged
 
 CHUNK: Final = 1000
 """Rows that are remembered, or sent, at a time."""
-
-
-class _Batch:
-    """Rows to be remembered and sent together, and those they replace; rows of files that are gone."""
-
-    __slots__ = ("before", "gone", "rows")
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-        self.before: list[Row | None] = []
-        self.gone: list[Row] = []
-
-    def __len__(self) -> int:
-        return len(self.rows) + len(self.gone)
-
-    def clear(self) -> None:
-        """Empty it."""
-        for each in (self.rows, self.before, self.gone):
-            each.clear()
-
-    def add(self, row: Row, old: Row | None) -> None:
-        """A file's new row, and its old one."""
-        self.rows.append(row)
-        self.before.append(old)
 
 
 class Scanner:
@@ -85,7 +61,7 @@ class Scanner:
         folders. Raises SourceChanged, or Unavailable when the directory can't be read.
         """
         files = 0
-        batch = _Batch()
+        batch: Changes = {}
         self._cache.find_all()
         self._visited = set()
         take_in = self._sender.change if send else self._sender.remember
@@ -114,7 +90,7 @@ class Scanner:
         self.check_root()
         self._flush_scan()
         sent = 0
-        batch = _Batch()
+        batch: Changes = {}
         covered: set[bytes] = set()
         for path in sorted(paths):  # a folder comes before what is in it
             if covered and not covered.isdisjoint(upwards(path)):
@@ -134,7 +110,7 @@ class Scanner:
                 sent += self._send(batch)
         return sent + self._send(batch)
 
-    def _scan_path(self, folder: bytes, name: bytes, batch: _Batch) -> bool:
+    def _scan_path(self, folder: bytes, name: bytes, batch: Changes) -> bool:
         """Compare the file of one name with the cache; True when the name is a folder."""
         try:
             found = self._tree.find(folder, name)
@@ -151,12 +127,12 @@ class Scanner:
         ):
             row = self._examine(folder, name, found, old, self._clock())
         if row is not None:
-            batch.add(row, old)
+            batch[folder, name] = row, old
             if self._visited is not None:
                 self._visited.add(folder)
         elif old is not None:
-            batch.gone.append(old)
-        batch.gone.extend(self._cache.below(joined(folder, name)))  # it may have been a folder
+            batch[folder, name] = None, old
+        _add_gone(batch, self._cache.below(joined(folder, name)))  # it may have been a folder
         return False
 
     def turn(self, now: int) -> int:
@@ -168,29 +144,29 @@ class Scanner:
         if writes == self._changes_seen and self._nothing_turns[0] <= now < self._nothing_turns[1]:
             return 0
         rows = self._cache.turned(now)
-        sent = self._sender.change(rows, (), rows) if rows else 0
+        sent = self._sender.change({(row.dir, row.name): (row, row) for row in rows}) if rows else 0
         until = self._cache.next_turn(now)
         self._nothing_turns = now, math.inf if until is None else until
         self._changes_seen = self._cache.db.total_changes
         return sent
 
     def _subtree(self, start: bytes) -> int:
-        batch = _Batch()
+        batch: Changes = {}
         if not self._selection.reaches(start):
-            batch.gone += self._cache.below(start)
+            _add_gone(batch, self._cache.below(start))
             return self._send(batch)
         sent = 0
         file = self._cache.get(*split(start)) if start else None
         if file is not None:
-            batch.gone.append(file)
+            _add_gone(batch, [file])
         for _, gone in self._compared(start, batch, set()):
-            batch.gone += gone
+            _add_gone(batch, gone)
             if len(batch) >= CHUNK:
                 sent += self._send(batch)
         return sent + self._send(batch)
 
     def _compared(
-        self, start: bytes, batch: _Batch, visited: set[bytes]
+        self, start: bytes, batch: Changes, visited: set[bytes]
     ) -> Iterator[tuple[FolderListing, list[Row]]]:
         """Take in a folder and all below, folder by folder; gives the rows of files that are gone too.
 
@@ -206,7 +182,7 @@ class Scanner:
             if folder not in visited and not is_below(folder, unread):
                 yield FolderListing(folder, [], []), list(self._cache.folder(folder).values())
 
-    def _compare(self, listed: FolderListing, batch: _Batch) -> list[Row]:
+    def _compare(self, listed: FolderListing, batch: Changes) -> list[Row]:
         """Take in what is new or changed in a folder; returns the rows of files that are gone."""
         folder = listed.folder
         known = self._cache.folder(folder)
@@ -222,7 +198,7 @@ class Scanner:
                 if old is not None:
                     known[name] = old
             elif row is not old:
-                batch.add(row, old)
+                batch[folder, name] = row, old
         return list(known.values())
 
     def _examine(
@@ -231,16 +207,14 @@ class Scanner:
         inherited = self._tree.inheritance.of(folder, name)
         return self._examiner.examine(Look(self._root.path, folder, name, found, old, now, inherited))
 
-    def _send(self, batch: _Batch) -> int:
+    def _send(self, batch: Changes) -> int:
         return self._flush(batch, self._sender.change)
 
-    def _flush(self, batch: _Batch, take_in: Callable[[list[Row], list[Row], list[Row | None]], int]) -> int:
+    def _flush(self, batch: Changes, take_in: Callable[[Changes], int]) -> int:
         if not batch:
             return 0
         self.check_root()
-        there = {(row.dir, row.name) for row in batch.rows}
-        gone = [row for row in batch.gone if (row.dir, row.name) not in there]
-        sent = take_in(batch.rows, gone, batch.before)
+        sent = take_in(batch)
         batch.clear()
         return sent
 
@@ -248,3 +222,9 @@ class Scanner:
         """Raise SourceChanged when the directory is another one by now."""
         if not self._root.same():
             raise SourceChanged
+
+
+def _add_gone(batch: Changes, rows: Iterable[Row]) -> None:
+    """Add files that are gone, but for those that were found under the same name."""
+    for row in rows:
+        batch.setdefault((row.dir, row.name), (None, row))

@@ -6,10 +6,11 @@ last of them does. So events come from comparing the entries of the URLs before 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final
 
+from producers.difference import chunks
 from producers.filesystem.cache import Cache, Row
 from producers.filesystem.problems import Problem, shown
 from producers.guard import Guard
@@ -24,6 +25,10 @@ REPORTED: Final = 100
 """Shared URLs that one look at all files names."""
 
 
+Changes = dict[tuple[bytes, bytes], tuple[Row | None, Row | None]]
+"""Folder and name of a file → its row, None when it is gone, and the row that it had, None when it is new."""
+
+
 class Sender:
     """Sends one source's changes. Raises Unavailable, and has then remembered nothing."""
 
@@ -36,18 +41,13 @@ class Sender:
         self._report = report
         self._guard = guard
 
-    def change(self, rows: Sequence[Row], gone: Sequence[Row], before: Iterable[Row | None] = ()) -> int:
-        """Take in new rows and rows of files that went; returns how many events that made.
-
-        `before` are the rows that the new ones replace.
-        """
-        locs = {row.loc for row in (*rows, *gone, *before) if row is not None and row.loc}
+    def change(self, changes: Changes) -> int:
+        """Take in new rows and files that went; returns how many events that made."""
+        locs = {row.loc for pair in changes.values() for row in pair if row is not None and row.loc}
         cache = self._cache
         with cache.change():
             old = cache.entries(locs)
-            cache.drop(gone)
-            cache.put(rows)
-            cache.find(rows)
+            self._take_in(changes)
             new = cache.entries(locs)
             events = [self._add(loc, *entry) for loc, entry in new.items() if old.get(loc) != entry]
             events += [Event("delete", loc, source=self._name) for loc in old if loc not in new]
@@ -55,13 +55,17 @@ class Sender:
         self.report_shared(locs)
         return len(events)
 
-    def remember(
-        self, rows: Sequence[Row], gone: Sequence[Row] = (), before: Iterable[Row | None] = ()
-    ) -> int:
-        """Take in rows whose events a comparison is going to send."""
+    def remember(self, changes: Changes) -> int:
+        """Take in changes whose events a comparison is going to send."""
         with self._cache.change():
-            self._cache.put(rows)
+            self._take_in(changes)
         return 0
+
+    def _take_in(self, changes: Changes) -> None:
+        rows = [row for row, _ in changes.values() if row is not None]
+        self._cache.drop(file for file, (row, _) in changes.items() if row is None)
+        self._cache.put(rows)
+        self._cache.find((row.dir, row.name) for row in rows)
 
     def believe_missed(self) -> bool:
         """Send the deletes of the files that a scan missed; False when only a comparison may tell."""
@@ -71,8 +75,8 @@ class Sender:
         if self._guard.too_many(deletes, total, empty=deletes == total):
             return False
         self._cache.find_all()
-        for place in range(0, len(gone), CHUNK):
-            self.change((), gone[place : place + CHUNK])
+        for rows in chunks(gone, CHUNK):
+            self.change({(row.dir, row.name): (None, row) for row in rows})
         return True
 
     def report_shared(self, locs: Iterable[str] | None = None) -> None:

@@ -98,8 +98,6 @@ class FilesystemSource(SourceSettings):
     """Seconds that a path must be quiet before it is looked at."""
     debounce_max: Annotated[float, within(0, 600)] = 1.0
     """Seconds after which a path that is never quiet is looked at all the same."""
-    max_delete: Annotated[float, within(0, 1)] = 0.2
-    """The share of the source's URLs, 0 to 1, that a scan may delete if it is over 100 of them."""
 
     @property
     def left_out(self) -> tuple[str, ...]:

@@ -9,12 +9,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import sqlite3
-import threading
-import time
-from collections.abc import Callable, Collection
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from producers.filesystem.cache import Cache
 from producers.filesystem.folder import WatchedFolder, WatchState
@@ -22,8 +20,7 @@ from producers.filesystem.pending import PendingPaths
 from producers.filesystem.problems import ProblemLog
 from producers.filesystem.source import FilesystemSource
 from producers.filesystem.walk import WatchLimit
-from producers.guard import Guard, digest_of
-from producers.runner import Runner, SourceChanged
+from producers.runner import Runner, RunnerOptions, SourceChanged
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 
@@ -40,52 +37,29 @@ LIMIT_RETRY: Final = 600.0
 class Watcher(Runner[WatchState]):
     """Watches one source for one site, from `start` to `stop`."""
 
+    kind = "watch"
+    longest_pause = LONGEST_PAUSE
+    has_outbox = False
+
     def __init__(
         self,
         source: FilesystemSource,
         sink: EventSink,
         *,
-        state_dir: Path | None = None,
-        accept_deletes: bool = False,
-        configured: Collection[str] | None = None,
-        command: str = "sitemapd",
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
+        state_dir: Path,
+        **options: Unpack[RunnerOptions],
     ) -> None:
-        """`state_dir` keeps the cache (None: for this run only). `accept_deletes` lets the first
-        comparison delete more than `max_delete`. `configured` are the names of all sources of the site,
-        by which a renamed one is recognised. `command` begins a command line about the site. `clock`
-        gives seconds since 1970.
-        """
+        """`state_dir` keeps the cache."""
         self.source = source
-        self._site = sink.store.site
-        self._state_dir = state_dir
-        self._cache: Cache | None = None
         addresses = source.url, source.index_files, source.strip_extension, source.trailing_slash
-        guard = Guard(
-            sink.store,
-            source.name,
-            "watch",
-            share=source.max_delete,
-            addresses=digest_of(*addresses, self._site.rules.base),
-            place=digest_of(source.directory.absolute()),
-            configured=configured,
-            command=command,
+        place = (source.directory.absolute(),)
+        super().__init__(WatchState, source, sink, addresses=addresses, place=place, **options)
+        state = self.state
+        state.pending = PendingPaths(
+            source.debounce, source.debounce_max, clock=state.monotonic, notify=state.rouse
         )
-        wake = threading.Event()
-        state = WatchState(
-            site=self._site.name,
-            source=source.name,
-            pending=PendingPaths(source.debounce, source.debounce_max, clock=monotonic, notify=wake.set),
-            problems=ProblemLog(source, sink),
-            guard=guard,
-            wake=wake,
-            clock=clock,
-            monotonic=monotonic,
-            accept=accept_deletes,
-        )
-        state.update(held_deletes=0)
-        super().__init__(state, "watch", sink, longest_pause=LONGEST_PAUSE, has_outbox=False)
+        state.problems = ProblemLog(source, sink)
+        self._file = state_dir / f"watch-{self.site}-{source.name}.sqlite"
 
     def rescan(self) -> None:
         """Look at the whole tree again, and try again to watch it; compare it with the site's state."""
@@ -101,48 +75,37 @@ class Watcher(Runner[WatchState]):
         }
         return {**more, **super().health()}
 
-    def run_session(self) -> None:
-        """Watch with the cache, which is made anew when it is damaged. Raises what ends it."""
-        state, file = self.state, None
-        if self._state_dir is not None:
-            file = self._state_dir / f"watch-{self.site}-{self.source.name}.sqlite"
+    def open(self) -> WatchedFolder:
+        """Open the cache and the directory. Raises Unavailable, WatchLimit or sqlite3.DatabaseError."""
+        folder = self._file.parent
         try:
-            with closing(self._open_cache(file)) as self._cache:
-                while not state.stopping.is_set():
-                    try:
-                        super().run_session()
-                    except SourceChanged:
-                        state.compare_due = True
-                    except WatchLimit as error:
-                        self._limit(error)
-                        state.compare_due = True
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Unavailable(what="data_dir", detail=f"{folder} can't be made ({error.strerror})") from error
+        with ExitStack() as stack:
+            cache = stack.enter_context(closing(Cache(self._file, digests="content" in self.source.lastmod)))
+            cache.adopt(self._settings())
+            watched = WatchedFolder(self.source, self._sink, cache, self.state)
+            stack.pop_all()
+            return watched
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """A cache that is damaged is made anew, and a folder that can't be watched as a whole is polled."""
+        try:
+            yield
+        except WatchLimit as error:
+            self._limit(error)
+            raise SourceChanged from error
         except sqlite3.OperationalError as error:
             locked = ": another sitemapd watches this source" if "locked" in str(error) else ""
-            raise Unavailable(what=str(file), detail=f"can't be used ({error}){locked}") from error
+            detail = f"can't be used ({error}){locked}"
+            raise Unavailable(what=str(self._file), detail=detail) from error
         except sqlite3.DatabaseError as error:
-            if file is not None:
-                for suffix in ("", "-wal", "-shm", "-journal"):
-                    file.with_name(file.name + suffix).unlink(missing_ok=True)
-            raise Unavailable(
-                what=str(file), detail=f"is damaged ({error}); the watcher makes a new one"
-            ) from error
-
-    def open(self) -> WatchedFolder:
-        """Open the directory. Raises Unavailable, or WatchLimit."""
-        assert self._cache is not None
-        return WatchedFolder(self.source, self._sink, self._cache, self.state)
-
-    def _open_cache(self, file: Path | None) -> Cache:
-        if file is not None:
-            try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise Unavailable(
-                    what="data_dir", detail=f"{file.parent} can't be made ({error.strerror})"
-                ) from error
-        cache = Cache(file, digests="content" in self.source.lastmod)
-        self.state.cold = not cache.adopt(self._settings()) or cache.is_empty()
-        return cache
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                self._file.with_name(self._file.name + suffix).unlink(missing_ok=True)
+            detail = f"is damaged ({error}); the watcher makes a new one"
+            raise Unavailable(what=str(self._file), detail=detail) from error
 
     def _limit(self, error: WatchLimit) -> None:
         state = self.state

@@ -129,8 +129,8 @@ def source_page(store: Store, source: str, *, after: tuple[int, int]) -> SourceP
             at = partition.number, shard
             if waiting or source in (sources or b"").decode().split("\n"):
                 found = [e for e in store.entries(partition.number, shard) if e.source == source]
-                more = more or shard != ids[-1]
-                return SourcePage(found, (section or b"").decode(), int(number or 0), at, more)
+                last = not more and shard == ids[-1]
+                return SourcePage(found, (section or b"").decode(), int(number or 0), at, not last)
         if len(ids) == SLICE:
             return SourcePage((), "", 0, at, more)
     return SourcePage((), "", 0, at, more=False)

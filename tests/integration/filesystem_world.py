@@ -64,7 +64,7 @@ class World:
         self.folder = folder
         self.content = folder / "content"
         self.content.mkdir(parents=True, exist_ok=True)
-        self.state_dir: Path | None = folder / "state"
+        self.state_dir = folder / "state"
         self.client = connect(redis_url, timeout=10.0)
         self.site = Site(name="main", rules=UrlRules(base=BASE), sections=Sections(()), assume_timezone=None)
         self.publisher = Recorder(Store(self.client, self.site), Waker(self.client))

@@ -81,7 +81,6 @@ def scanned(
         assert world.sent() == sent
         assert again.health()["urls"] == len(world.urls())
         assert again.stop()
-        assert world.state_dir is not None
         (file,) = world.state_dir.glob("*.sqlite")
         with sqlite3.connect(file) as db:
             rows = db.execute(f"SELECT {COLUMNS} FROM files ORDER BY dir, name").fetchall()

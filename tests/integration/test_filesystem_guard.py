@@ -55,7 +55,6 @@ def test_an_empty_folder_deletes_nothing(
     world.watch(polling=polling).stop()
     away = emptied(world)
     if cold:
-        assert world.state_dir is not None
         shutil.rmtree(world.state_dir)
     watcher = world.watch(polling=polling)
     assert world.urls() == urls
@@ -116,7 +115,6 @@ def test_a_poll_does_not_forget_what_a_comparison_held_back(world: World) -> Non
     urls = filled(world, 150)
     world.watch(polling="always").stop()
     emptied(world)
-    assert world.state_dir is not None
     shutil.rmtree(world.state_dir)
     watcher = world.watch(polling="always")
     world.write("new.html")

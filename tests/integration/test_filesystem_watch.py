@@ -89,7 +89,6 @@ def test_a_restart_with_nothing_changed_sends_nothing(world: World) -> None:
     world.watch().stop()
     sent = world.sent()
     world.watch().stop()
-    assert world.state_dir is not None
     shutil.rmtree(world.state_dir)
     world.watch()
     assert world.sent() == sent == 50
@@ -478,7 +477,6 @@ def test_dates_by_content_outlive_the_cache(world: World) -> None:
     file = world.write("a.html", "one")
     os.utime(file, (1_500_000_000, 1_500_000_000))
     world.watch(lastmod="content").stop()
-    assert world.state_dir is not None
     shutil.rmtree(world.state_dir)
     file.touch()
     sent = world.sent()
@@ -494,7 +492,6 @@ def test_an_mtime_that_goes_back_is_no_update_without_the_cache_either(world: Wo
     """The state remembers the newer date."""
     file = world.write("a.html", "one")
     world.watch().stop()
-    assert world.state_dir is not None
     shutil.rmtree(world.state_dir)
     os.utime(file, (1_500_000_000, 1_500_000_000))
     with world.nothing_sent():
@@ -655,7 +652,6 @@ def test_a_cache_that_is_damaged_is_made_anew(world: World) -> None:
     world.write("a.html")
     world.watch().stop()
     sent = world.sent()
-    assert world.state_dir is not None
     (file,) = world.state_dir.glob("*.sqlite")
     file.write_bytes(b"this is no database" * 1000)
     world.watch()

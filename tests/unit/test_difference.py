@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.difference import Difference, Wanted, _rank
+from producers.difference import Difference, Wanted, rank
 from sitemap_store.model.entries import Entry, digest
 
 locs = st.sampled_from([f"https://example.com/{n}" for n in range(6)])
@@ -32,7 +32,7 @@ def test_the_difference_is_a_plain_dicts(
     """Adds where the newest, or the last, differs from what is listed; deletes where nothing is wanted."""
     best: dict[str, str] = {}
     for loc, date in wanted:
-        if not newest or loc not in best or _rank(date, "", "") > _rank(best[loc], "", ""):
+        if not newest or loc not in best or rank(date, "", "") > rank(best[loc], "", ""):
             best[loc] = date
     with Difference("cms") as difference:
         difference.want((row(*each) for each in wanted), newest=newest)

@@ -264,19 +264,25 @@ def test_a_column_that_goes_never_fails_the_application(world: World, change: st
     until(lambda: world.urls() == {"p/pot"}, relay.health)
 
 
-def test_a_condition_never_fails_the_application(world: World) -> None:
-    """A comment in `where`, and a function that only some search path finds, are the relay's to judge."""
+@pytest.mark.parametrize(
+    "where",
+    [
+        "{fine} -- as the shop has it",
+        "{fine} /* 100 % of them */ AND slug LIKE '%%%' -- it's \"so",
+        "{fine} AND (slug <> '--' OR slug IS NULL)\n-- the end",
+    ],
+)
+def test_a_condition_never_fails_the_application(world: World, where: str) -> None:
+    """Comments, signs and a function that only some search path finds are the relay's to judge."""
     if world.kind == "postgresql":
         world.run(
             "CREATE SCHEMA shop",
             "CREATE FUNCTION shop.fine(boolean) RETURNS boolean LANGUAGE sql AS 'SELECT $1'",
             f"ALTER DATABASE {world.database} SET search_path = public, shop",
         )
-        where = "fine(published) -- as the shop has it"
-    else:
-        where = "published -- as the shop has it"
+    fine = "fine(published)" if world.kind == "postgresql" else "published"
     world.insert("tea")
-    world.relay(where=where)
+    world.relay(where=where.replace("{fine}", fine))
     world.becomes("p/tea")
     world.insert("cup")
     world.run("UPDATE products SET published = false WHERE slug = 'tea'")

@@ -1,5 +1,6 @@
 """The settings of a filesystem source."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -60,6 +61,18 @@ def test_a_bad_value_is_named_with_its_setting(option: str, value: object, said:
         source(**{option: value})
     assert caught.value.setting == f"watch.pages.{option}"
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("option", list(FilesystemSource.model_fields))
+def test_a_value_of_any_wrong_type_is_one_sentence(option: str) -> None:
+    """Whatever a configuration can hold in a setting's place is taken, or named; nothing else is raised."""
+    values: list[Any] = [5, -1.5, True, None, "", "text", [], [1], ["a"], [["a"]], {}, {"a": 1}]
+    for value in [*values, float("nan"), float("inf"), "a\0b", ["\ud800"]]:
+        try:
+            source(**{option: value})
+        except BadSetting as error:
+            assert error.setting.startswith("watch.")
+            assert re.fullmatch(r"[^\n]+ (is|has|gives|must) [^\n]+[.}]( [^\n]+[.}])?", str(error)), error
 
 
 def test_a_bad_name_is_refused() -> None:
