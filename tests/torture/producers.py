@@ -60,7 +60,8 @@ class Producer(ABC, Generic[Batch]):
         self.client: httpx.Client | None = None
         self.over = threading.Event()
         """Set when nothing more is to be sent."""
-        self._recent: deque[Batch] = deque(maxlen=12)
+        self.recent: deque[Batch] = deque(maxlen=12)
+        """The batches that are sent once more then."""
         self._thread: threading.Thread | None = None
 
     def close(self) -> None:
@@ -80,8 +81,8 @@ class Producer(ABC, Generic[Batch]):
         """Send batches in a thread; with `again`, those of the last rounds first."""
         self.hurry.clear()
         self.again = again
-        every = [*self._recent, *batches] if again else list(batches)
-        self._recent.extend(batches)
+        every = [*self.recent, *batches] if again else list(batches)
+        self.recent.extend(batches)
         self._thread = threading.Thread(target=self._run, args=(every, pause), daemon=True)
         self._thread.start()
 

@@ -145,6 +145,9 @@ class Life:
 
     def push_again(self) -> None:
         """Push what was pushed of late once more, as docs/reliability.md asks for after a loss."""
+        # What is said again takes its URLs through older states: their files change, and change back.
+        batches = [batch for producer in self.producers[:2] for batch in producer.recent]
+        self.touched |= {BASE + push.path for batch in batches for push in batch}
         for producer in self.pushers:
             producer.begin([], 0.0, again=True)
 
