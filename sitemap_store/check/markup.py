@@ -1,11 +1,11 @@
 """Reads the XML of a sitemap in one pass, of any size, in bounded memory.
 
-Expat and not lxml: it gives the line of every element, and it builds no tree that a hostile file could let grow.
+Expat and not lxml: it gives the line of every element, and builds no tree that a hostile file could let grow.
 
 1. Nothing is resolved: a DOCTYPE ends the reading before any entity is declared.
-2. One child of the root is kept at a time, with everything below it. It is handed out when its end tag comes.
-3. What expat keeps for the whole file (names, namespaces, open tags, an unfinished tag) is bounded by the numbers
-   below; a file beyond them is no sitemap and raises Broken ("hostile-markup").
+2. One child of the root is kept at a time, with everything below it, and handed out when its end tag comes.
+3. What expat keeps for the whole file (names, namespaces, open tags, an unfinished tag) is bounded by the
+   numbers below; a file beyond them is no sitemap and raises Broken ("hostile-markup").
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _ITEM_BYTES: Final = 8 * 1024 * 1024
 _TAG_BYTES: Final = 1024 * 1024
 """Bytes that expat holds while it waits for the end of a tag."""
 _SEPARATOR: Final = " "
+_SHOWN: Final = 200
 
 
 class Node:
@@ -144,6 +145,3 @@ class Markup:
     def _broken(self, code: str, detail: str, line: int | None = None) -> Broken:
         found = self.line if line is None else self._skipped + line
         return Broken(code, detail, found)
-
-
-_SHOWN: Final = 200

@@ -24,7 +24,7 @@ class Robots:
         self.sitemaps = [(line, value) for line, name, value in _fields(text) if name == "sitemap"]
         """Line and value of each Sitemap line."""
         self.maybe = _maybe(text, origin)
-        """Finds, in URLs in their normal form with a line for each, any that a rule may forbid; None: no rule."""
+        """Finds any URL that a rule may forbid, in normal URLs with a line for each; None: no rule."""
 
     def forbids(self, url: str) -> str | None:
         """The crawler that may not fetch a URL, or None."""

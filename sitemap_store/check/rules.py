@@ -1,7 +1,7 @@
 """Every rule that `sitemapd check` applies: its code, severity, source and remedy.
 
-docs/check.md has the same table, and a test compares the two. The module is longer than most because it is that
-table. A code never changes its meaning; scripts depend on it.
+docs/check.md has the same table, and a test compares the two. The module is longer than most because it is
+that table. A code never changes its meaning; scripts depend on it.
 """
 
 from __future__ import annotations
@@ -100,9 +100,19 @@ _TABLE: Final = (
         _XSD,
         'Write xmlns="http://www.sitemaps.org/schemas/sitemap/0.9".',
     ),
-    Rule("unchecked-feed", "note", "An RSS or Atom feed is not checked", _PROTOCOL, "List pages in a sitemap too."),
     Rule(
-        "too-many-urls", "error", "The file has more than 50,000 URLs", _PROTOCOL, "Split the file; add an index."
+        "unchecked-feed",
+        "note",
+        "An RSS or Atom feed is not checked",
+        _PROTOCOL,
+        "List pages in a sitemap too.",
+    ),
+    Rule(
+        "too-many-urls",
+        "error",
+        "The file has more than 50,000 URLs",
+        _PROTOCOL,
+        "Split the file; add an index.",
     ),
     Rule(
         "too-many-bytes",
@@ -209,7 +219,13 @@ _TABLE: Final = (
     Rule("priority-invalid", "error", "The priority is no number from 0.0 to 1.0", _XSD, "Write 0.0 to 1.0."),
     # Index files
     Rule("index-in-index", "error", "The index lists another index", _INDEX, "List the sitemaps themselves."),
-    Rule("index-names-absent", "error", "The index lists a file that does not exist", _INDEX, "Remove the entry."),
+    Rule(
+        "index-names-absent",
+        "error",
+        "The index lists a file that does not exist",
+        _INDEX,
+        "Remove the entry.",
+    ),
     Rule("index-names-twice", "warning", "The index lists a sitemap twice", _INDEX, "Keep one entry."),
     Rule(
         "index-lastmod-old",
@@ -219,10 +235,20 @@ _TABLE: Final = (
         "Write when the file changed.",
     ),
     Rule(
-        "orphan", "warning", "No index and no robots.txt lists the file", _INDEX, "List the file, or remove it."
+        "orphan",
+        "warning",
+        "No index and no robots.txt lists the file",
+        _INDEX,
+        "List the file, or remove it.",
     ),
     # robots.txt
-    Rule("robots-forbids", "warning", "robots.txt forbids the listed URL", _ROBOTS, "Allow the URL, or delist it."),
+    Rule(
+        "robots-forbids",
+        "warning",
+        "robots.txt forbids the listed URL",
+        _ROBOTS,
+        "Allow the URL, or delist it.",
+    ),
     Rule(
         "robots-does-not-list",
         "warning",
@@ -230,7 +256,13 @@ _TABLE: Final = (
         _ROBOTS,
         "Add the line Sitemap: and the address.",
     ),
-    Rule("robots-names-absent", "error", "robots.txt lists a file that does not exist", _ROBOTS, "Remove the line."),
+    Rule(
+        "robots-names-absent",
+        "error",
+        "robots.txt lists a file that does not exist",
+        _ROBOTS,
+        "Remove the line.",
+    ),
     Rule(
         "robots-sitemap-invalid",
         "error",
@@ -240,8 +272,16 @@ _TABLE: Final = (
     ),
     # Extensions
     Rule("extension-missing", "error", "The extension lacks a required child", _EXTENSION, "Add the child."),
-    Rule("extension-value", "error", "The value breaks the rule of its element", _EXTENSION, "Correct the value."),
-    Rule("extension-unknown", "error", "The extension has no such element", _EXTENSION, "Remove the element."),
+    Rule(
+        "extension-value",
+        "error",
+        "The value breaks the rule of its element",
+        _EXTENSION,
+        "Correct the value.",
+    ),
+    Rule(
+        "extension-unknown", "error", "The extension has no such element", _EXTENSION, "Remove the element."
+    ),
     Rule(
         "extension-order",
         "warning",
@@ -251,7 +291,9 @@ _TABLE: Final = (
     ),
     Rule("extension-repeated", "error", "The child stands more than once", _EXTENSION, "Keep one."),
     Rule("extension-too-many", "error", "There are more than the limit", _EXTENSION, "Remove the rest."),
-    Rule("extension-deprecated", "note", "Search engines ignore the element", _EXTENSION, "Remove the element."),
+    Rule(
+        "extension-deprecated", "note", "Search engines ignore the element", _EXTENSION, "Remove the element."
+    ),
     Rule(
         "news-old",
         "warning",
@@ -267,7 +309,13 @@ _TABLE: Final = (
         "Write ISO 639-1, ISO 15924 and ISO 3166-1 codes, or x-default.",
     ),
     Rule("hreflang-twice", "error", "Two alternates have the same hreflang", _ALTERNATES, "Keep one."),
-    Rule("hreflang-no-self", "warning", "The alternates do not list the URL itself", _ALTERNATES, "Add the URL."),
+    Rule(
+        "hreflang-no-self",
+        "warning",
+        "The alternates do not list the URL itself",
+        _ALTERNATES,
+        "Add the URL.",
+    ),
     Rule(
         "hreflang-no-return",
         "warning",

@@ -51,8 +51,6 @@ def check_url(node: Node, where: Where) -> Checked | None:
     return Checked(node.line, loc, lastmod, moment, links, is_news)
 
 
-
-
 def too_far(moment: int, text: str, now_ms: int) -> bool:
     """Whether a lastmod is in the future in every time zone, whatever the clocks."""
     return moment > now_ms + (_DAY_AHEAD_MS if len(text) == 10 else _CLOCK_MS)

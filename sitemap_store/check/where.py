@@ -1,4 +1,4 @@
-"""What the checks of one file need to know: whose file it is, where it is published, and where findings go."""
+"""What the checks of one file need to know: where it is published, and where findings go."""
 
 from __future__ import annotations
 
