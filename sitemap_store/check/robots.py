@@ -17,9 +17,10 @@ _LINE: Final = re.compile(r"[ \t]*([^:#]*?)[ \t]*:[ \t]*([^#]*)")
 
 
 class Robots:
-    """The robots.txt of one origin."""
+    """The robots.txt of one origin; `name` is what findings call it."""
 
-    def __init__(self, text: str, origin: str) -> None:
+    def __init__(self, text: str, origin: str, name: str) -> None:
+        self.name = name
         self._rules = Protego.parse(text)
         self.sitemaps = [(line, value) for line, name, value in _fields(text) if name == "sitemap"]
         """Line and value of each Sitemap line."""

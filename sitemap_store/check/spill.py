@@ -1,7 +1,7 @@
 """Sets of 64-bit keys that do not fit into memory, in one temporary file.
 
-1. `add` writes one block: the sorted keys of one owner (a sitemap file), and remembers where each of `_RANGES`
-   equal ranges of the key space begins in it.
+1. `add` writes one block: the sorted keys of one owner (a sitemap file). It remembers where in the block each
+   of `_RANGES` equal ranges of the key space begins.
 2. A question goes through the ranges, several at a time so that at most `_TOGETHER` keys are in memory, and
    reads of each block only the keys of these ranges.
 3. A key is a keyed hash of a URL (Python's own, another key in each process), so nobody can make two URLs
@@ -15,6 +15,7 @@ import tempfile
 from array import array
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator
+from itertools import pairwise
 from typing import Final, Generic, NamedTuple, TypeVar
 
 Owner = TypeVar("Owner", bound=Hashable)
@@ -34,9 +35,9 @@ class _Block(NamedTuple, Generic[Owner]):
 
 
 class Found(NamedTuple, Generic[Owner]):
-    """What a question found: how many keys in all, and those of them that there was room for, by owner."""
+    """What a question found: how many keys in all, and by owner those that there was room for."""
 
-    count: int
+    total: int
     owners: dict[Owner, set[int]]
 
 
@@ -61,7 +62,7 @@ class Spill(Generic[Owner]):
         self._size += _KEY * len(block)
 
     def repeated(self, most: int) -> Found[Owner]:
-        """Keys that stand more than once; counted are those that would have to go. Owners for `most` keys."""
+        """Keys that stand more than once, counted without the first; owners for `most` keys."""
         count = 0
         owners: dict[Owner, set[int]] = {}
         for first, last in self._groups():
@@ -70,7 +71,7 @@ class Spill(Generic[Owner]):
             for _, keys in self._read(first, last):
                 new = set(keys)
                 if len(new) < len(keys):
-                    twice.update(key for key, after in zip(keys, keys[1:], strict=False) if key == after)
+                    twice.update(key for key, after in pairwise(keys) if key == after)
                 twice |= seen & new
                 count += len(keys) - len(new) + len(seen & new)
                 seen |= new
@@ -78,7 +79,7 @@ class Spill(Generic[Owner]):
         return Found(count, owners)
 
     def unmatched(self, most: int, asked: set[Owner]) -> Found[Owner]:
-        """Keys of some owners whose twin (the same but for the last bit) nobody has. Owners for `most` keys."""
+        """Keys of some owners whose twin (another last bit) nobody has; owners for `most` keys."""
         count = 0
         owners: dict[Owner, set[int]] = {}
         for first, last in self._groups():
