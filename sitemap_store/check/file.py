@@ -5,15 +5,17 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, Literal, TypeAlias
 
+from sitemap_store.check.address import origin_of
 from sitemap_store.check.content import Broken, Content
 from sitemap_store.check.findings import Findings
 from sitemap_store.check.markup import Markup, Node
 from sitemap_store.check.plain import Unsure, read_plain
 from sitemap_store.check.spill import Spill
 from sitemap_store.check.url import Checked, check_url
-from sitemap_store.check.where import Where, origin_of
+from sitemap_store.check.where import Where
 from sitemap_store.model.protocol import CURRENT, SITEMAP_NS
 
 Kind = Literal["urlset", "sitemapindex", "text", "feed", "other"]
@@ -76,15 +78,11 @@ def locate(facts: Facts, wanted: set[int]) -> Iterator[tuple[Checked, list[str]]
             yield item, links
 
 
-def listed(content: Content, where: Where, most: int) -> list[str]:
-    """The first addresses in an index file, or none for another file; without a finding."""
-    facts = Facts(number=0, content=content, where=_silent(where), address="")
-    found: list[str] = []
-    for item in _Careful(facts).items():
-        found.append(item.loc)
-        if facts.kind != "sitemapindex" or len(found) == most:
-            break
-    return found if facts.kind == "sitemapindex" else []
+def first_locs(content: Content, file: str, most: int) -> list[str]:
+    """Up to `most` addresses that a file lists first, without a finding."""
+    where = Where(findings=Findings(0), file=file, base="https://unknown.invalid/", now_ms=0)
+    facts = Facts(number=0, content=content, where=where, address="")
+    return [item.loc for item in islice(_Careful(facts).items(), most)]
 
 
 def url_key(loc: str) -> int:

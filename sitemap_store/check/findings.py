@@ -37,13 +37,16 @@ class Findings:
         self.counts: Counter[str] = Counter()
         """How many of each code."""
 
-    def add(
-        self, code: str, file: str, line: int = 0, value: str = "", detail: str = "", *, times: int = 1
-    ) -> None:
-        """Note a finding that stands for `times` of its kind, 1 or more."""
+    def add(self, code: str, file: str, line: int = 0, value: str = "", detail: str = "") -> None:
+        """Note a finding."""
         if self.counts[code] < self._most:
             self._kept.append(Finding(code, file, line, _shown(value), _shown(detail)))
-        self.counts[code] += times
+        self.counts[code] += 1
+
+    def add_uncited(self, code: str, times: int) -> None:
+        """Count findings whose place is not known."""
+        if times > 0:
+            self.counts[code] += times
 
     def room(self, code: str) -> int:
         """How many more findings of a code would be kept."""

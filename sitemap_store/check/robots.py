@@ -8,6 +8,9 @@ from typing import Final
 
 from protego import Protego
 
+from sitemap_store.check.address import normal_form
+from sitemap_store.errors import Refused
+
 AGENTS: Final = ("Googlebot", "Bingbot")
 """The crawlers that are asked for; each falls back to the group of `*`."""
 READ_MAX: Final = 500 * 1024
@@ -24,6 +27,8 @@ class Robots:
         self._rules = Protego.parse(text)
         self.sitemaps = [(line, value) for line, name, value in _fields(text) if name == "sitemap"]
         """Line and value of each Sitemap line."""
+        self.addresses = {address for _, value in self.sitemaps if (address := _normal(value))}
+        """The sitemaps that it lists, in their normal form."""
         self.maybe = _maybe(text, origin)
         """Finds any URL that a rule may forbid, in normal URLs with a line for each; None: no rule."""
 
@@ -32,6 +37,13 @@ class Robots:
         if self.maybe is None:
             return None
         return next((agent for agent in AGENTS if not self._rules.can_fetch(url, agent)), None)
+
+
+def _normal(value: str) -> str | None:
+    try:
+        return normal_form(value)
+    except Refused:
+        return None
 
 
 def _fields(text: str) -> Iterator[tuple[int, str, str]]:

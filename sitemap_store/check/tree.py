@@ -1,17 +1,18 @@
-"""Checks what only several files together show: duplicates, the index, robots.txt, links between languages."""
+"""Checks what only several files together show: duplicates, index, robots.txt, links between languages."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from sitemap_store.check.address import invalid_url, normal_form
 from sitemap_store.check.content import Content
 from sitemap_store.check.file import Facts, LinkOwner, check_file, link_key, locate, url_key
 from sitemap_store.check.findings import Findings
 from sitemap_store.check.robots import Robots
 from sitemap_store.check.spill import Spill
 from sitemap_store.check.url import Checked
-from sitemap_store.check.where import Where, invalid_url, normal_form
+from sitemap_store.check.where import Where
 
 FILES_MAX: Final = 100_000
 """Files of one tree that are checked."""
@@ -65,8 +66,8 @@ class Tree:
     def finish(self, absent: Collection[str], *, whole: bool) -> None:
         """Check the files together.
 
-        `absent` are listed addresses at which no file is. In a `whole` tree the files were found, and not only
-        followed from the index, so a file that nothing lists is worth a finding.
+        `absent` are listed addresses at which no file is. In a `whole` tree all files were looked for, and not
+        only those that an index lists: there, a file that nothing lists is a finding.
         """
         by_address = {facts.address: facts for facts in self.files}
         named = {item.loc for facts in self.files for item in facts.sitemaps}
@@ -95,7 +96,7 @@ class Tree:
 
     def _check_listed(self, named: set[str], *, whole: bool) -> None:
         if whole and any(facts.sitemaps for facts in self.files):
-            listed = named | {value for robots in self.robots.values() for _, value in robots.sitemaps}
+            listed = named.union(*(robots.addresses for robots in self.robots.values()))
             for facts in self.files:
                 if facts.kind in ("urlset", "text") and facts.address not in listed:
                     facts.where.add("orphan", 0, facts.address)
@@ -105,7 +106,7 @@ class Tree:
         for facts in self.files:
             robots = self.robots.get(facts.where.origin)
             is_root = facts.kind == "sitemapindex" if indexed else facts.kind in ("urlset", "text")
-            listed = robots is None or facts.address in {value for _, value in robots.sitemaps}
+            listed = robots is None or facts.address in robots.addresses
             if is_root and not listed and facts.address not in named and not facts.where.proven:
                 facts.where.add("robots-does-not-list", 0, facts.address)
         for robots in self.robots.values():
@@ -134,7 +135,7 @@ class Tree:
                     facts.where.add("duplicate-url", item.line, item.loc, f"first in {first[key]}")
                     reported += 1
                 first.setdefault(key, place)
-        self.findings.counts["duplicate-url"] += max(0, found.total - reported)
+        self.findings.add_uncited("duplicate-url", found.total - reported)
 
     def _check_links(self) -> None:
         origins = {facts.where.origin for facts in self.files} | self._listed_origins
@@ -145,7 +146,7 @@ class Tree:
             if self.findings.room("hreflang-no-return"):
                 facts.where.add("hreflang-no-return", item.line, link, f"of {item.loc}")
                 reported += 1
-        self.findings.counts["hreflang-no-return"] += max(0, found.total - reported)
+        self.findings.add_uncited("hreflang-no-return", found.total - reported)
 
     @property
     def _listed_origins(self) -> set[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from sitemap_store.check.address import normal_form, origin_of
 from sitemap_store.check.extensions import EXTENSIONS, check_extensions
 from sitemap_store.check.markup import Node
-from sitemap_store.check.where import Where, normal_form, origin_of
+from sitemap_store.check.where import Where
 from sitemap_store.errors import Refused
 from sitemap_store.model.dates import instant_ms, is_full, parse_lastmod
 from sitemap_store.model.protocol import CHANGEFREQS

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 
+from sitemap_store.check.address import origin_of
 from sitemap_store.check.findings import Findings
 from sitemap_store.check.robots import Robots
-from sitemap_store.errors import Refused
-from sitemap_store.model.protocol import CURRENT, SITEMAP_NS
-from sitemap_store.model.urls import UrlRules, normalise
+from sitemap_store.model.protocol import SITEMAP_NS
 
 
 @dataclass(kw_only=True)
@@ -38,27 +37,3 @@ class Where:
     def add(self, code: str, line: int, value: str = "", detail: str = "") -> None:
         """Note a finding in this file."""
         self.findings.add(code, self.file, line, value, detail)
-
-
-def origin_of(url: str) -> str:
-    """Scheme, host and port of a URL in its normal form."""
-    return url[: url.index("/", 8)]
-
-
-def normal_form(url: str) -> str:
-    """The normal form of any absolute URL, on any host. Raises Refused as `normalise` does."""
-    return normalise(url, _anywhere()).loc
-
-
-@lru_cache(maxsize=1)
-def _anywhere() -> UrlRules:
-    return UrlRules(base="https://example.com/", cross_submission=True, limits=CURRENT)
-
-
-def invalid_url(url: str) -> str | None:
-    """Why a text is no absolute http or https URL; None for one that is."""
-    try:
-        normal_form(url)
-    except Refused as refused:
-        return None if refused.rule == "too-short" else refused.detail
-    return None
