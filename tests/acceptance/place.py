@@ -7,14 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
+from tests.acceptance import warm
 from tests.acceptance.processes import kill_all, running, state
 from tests.acceptance.until import PATIENCE, until
+from tests.acceptance.warm import Process
 
 ROOT: Final = Path(__file__).parents[2]
 BASE: Final = "https://shop.example.com/"
@@ -45,23 +48,19 @@ class Result:
         return lines[0].removeprefix("sitemapd: ")
 
 
+Running = Process | subprocess.Popen[bytes]
+Start = Callable[[IO[bytes], IO[bytes], IO[bytes]], Running]
+"""Starts a command with these files as its standard input, output and error."""
+
+
 class Service:
     """A command that runs until it is stopped."""
 
-    def __init__(self, arguments: Sequence[str], folder: Path, env: Mapping[str, str], number: int) -> None:
+    def __init__(self, start: Start, folder: Path, number: int) -> None:
         self._out, self._err = folder / f"service-{number}.out", folder / f"service-{number}.err"
         self.folder = folder
-        with self._out.open("wb") as out, self._err.open("wb") as err:
-            self._process = subprocess.Popen(
-                arguments,
-                cwd=folder,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                # Ctrl-C is for pytest, which then ends the services in its own order.
-                start_new_session=True,
-            )
+        with open(os.devnull, "rb") as none, self._out.open("wb") as out, self._err.open("wb") as err:
+            self._process = start(none, out, err)
 
     @property
     def pid(self) -> int:
@@ -150,15 +149,17 @@ class Place:
         within: float = COMMAND_SECONDS,
     ) -> Result:
         """Run a command to its end."""
-        done = subprocess.run(
-            self._line(arguments),
-            cwd=self.folder,
-            env=self._env(env),
-            input=stdin,
-            capture_output=True,
-            timeout=within,
-        )
-        result = Result(code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode())
+        with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+            given.write(stdin)
+            given.seek(0)
+            process = self._start(arguments, env, given, out, err)
+            try:
+                code = process.wait(within)
+            finally:
+                process.kill()  # nothing, when it has ended
+            out.seek(0)
+            err.seek(0)
+            result = Result(code=code, out=out.read().decode(), err=err.read().decode())
         self._said.append(result.out + result.err)
         return result
 
@@ -183,7 +184,12 @@ class Place:
 
     def service(self, *arguments: str, env: Mapping[str, str] | None = None) -> Service:
         """Start a command that runs until it is stopped; the test's end ends it if the test doesn't."""
-        service = Service(self._line(arguments), self.folder, self._env(env), len(self._services))
+
+        def start(stdin: IO[bytes], out: IO[bytes], err: IO[bytes]) -> Running:
+            # Ctrl-C is for pytest, which then ends the services in its own order.
+            return self._start(arguments, env, stdin, out, err, new_session=True)
+
+        service = Service(start, self.folder, len(self._services))
         self._services.append(service)
         return service
 
@@ -198,6 +204,33 @@ class Place:
         result = self.command(*site, "push", "-", stdin=ndjson(events))
         assert result.code == code, result
         return result
+
+    def _start(
+        self,
+        arguments: Sequence[str],
+        more: Mapping[str, str] | None,
+        stdin: IO[bytes],
+        out: IO[bytes],
+        err: IO[bytes],
+        *,
+        new_session: bool = False,
+    ) -> Running:
+        """Start a command: as a fork of one that is warm, unless something before `main` counts."""
+        set_here = [*self._more, *(more or {})]
+        if not self.prefix and all(name.startswith("SITEMAPD_") for name in set_here):
+            streams = (stdin.fileno(), out.fileno(), err.fileno())
+            return warm.start(
+                arguments, cwd=self.folder, env=self._env(more), streams=streams, new_session=new_session
+            )
+        return subprocess.Popen(
+            self._line(arguments),
+            cwd=self.folder,
+            env=self._env(more),
+            stdin=stdin,
+            stdout=out,
+            stderr=err,
+            start_new_session=new_session,
+        )
 
     def _line(self, arguments: Sequence[str]) -> list[str]:
         return [*self.prefix, sys.executable, "-m", "sitemapd", *arguments]
