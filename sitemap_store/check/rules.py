@@ -67,10 +67,16 @@ _TABLE: Final = (
         "error",
         "White space stands before the XML declaration",
         f"{_XML}, section 2.8",
-        "Let the file begin with <?xml.",
+        "Let the file begin with the declaration.",
     ),
     Rule("encoding", "error", "The file is not UTF-8", _PROTOCOL, "Save as UTF-8 and declare UTF-8."),
-    Rule("not-well-formed", "error", "The file is not well-formed XML", _XML, "Escape & and <; close tags."),
+    Rule(
+        "not-well-formed",
+        "error",
+        "The file is not well-formed XML",
+        _XML,
+        "Escape ampersands, and close every tag.",
+    ),
     Rule(
         "doctype",
         "error",

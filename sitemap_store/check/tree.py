@@ -66,8 +66,8 @@ class Tree:
     def finish(self, absent: Collection[str], *, whole: bool) -> None:
         """Check the files together.
 
-        `absent` are listed addresses at which no file is. In a `whole` tree all files were looked for, and not
-        only those that an index lists: there, a file that nothing lists is a finding.
+        `absent` are listed addresses at which no file is. In a `whole` tree all files were looked for, and
+        not only those that an index lists: there, a file that nothing lists is a finding.
         """
         by_address = {facts.address: facts for facts in self.files}
         named = {item.loc for facts in self.files for item in facts.sitemaps}
