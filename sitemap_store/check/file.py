@@ -51,7 +51,7 @@ class Facts:
     lastmods: set[str] = field(default_factory=set)
     """Up to two different lastmods of its URLs; "" where one is missing."""
     sitemaps: list[Checked] = field(default_factory=list)
-    """What an index lists; at most 50,001."""
+    """What an index lists; at most 50,000."""
 
 
 def check_file(facts: Facts, urls: Spill[int], links: Spill[LinkOwner]) -> None:
@@ -136,7 +136,7 @@ def _check_carefully(facts: Facts, urls: Spill[int], links: Spill[LinkOwner]) ->
 
     for item in _Careful(facts).items():
         if facts.kind == "sitemapindex":
-            if len(facts.sitemaps) <= CURRENT.sitemaps_per_index:
+            if len(facts.sitemaps) < CURRENT.sitemaps_per_index:
                 facts.sitemaps.append(item)
             else:
                 facts.where.add("too-many-sitemaps", item.line)

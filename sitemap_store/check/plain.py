@@ -110,7 +110,7 @@ def _pattern(base: bytes) -> re.Pattern[bytes]:
     words = "|".join(CHANGEFREQS).encode()
     return re.compile(
         rb"(%b*+<url>%b*+<loc>(%b[^<]*+)</loc>%b*+"
-        rb"(?:<lastmod>([^<]*+)</lastmod>%b*+)?+"
+        rb"(?:<lastmod>([^<]++)</lastmod>%b*+)?+"
         rb"(?:<changefreq>(?:%b)</changefreq>%b*+)?+"
         rb"(?:<priority>(?:0(?:\.[0-9]+)?|1(?:\.0+)?)</priority>%b*+)?+</url>)"
         % (_W, _W, re.escape(base), _W, _W, words, _W, _W)
