@@ -98,6 +98,8 @@ def _targets(context: Context, target: str | None, base_url: str | None) -> list
     from sitemap_store.model.urls import normalise_base
 
     if target is not None and target.lower().startswith(("http://", "https://")):
+        if base_url is not None:
+            raise click.UsageError("--base-url goes with a folder or a file, not with a URL.")
         return [_Target(url=target)]
     path = Path(target) if target is not None else None
     if path is not None and path.exists():
