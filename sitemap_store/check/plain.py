@@ -1,8 +1,8 @@
 """The fast path: a sitemap that is written plainly, and in which nothing is to be found.
 
 Most sitemaps hold loc and lastmod alone, and most are right. `read_plain` reads such a file several times as
-fast as `check_url`. It must never miss a finding: on whatever it is not sure of (another form, a wrong value, a
-non-ASCII character) it raises Unsure, and the caller reads the file again the careful way. A property test
+fast as `check_url`. It must never miss a finding: on whatever it is not sure of (another form, a wrong value,
+a non-ASCII character) it raises Unsure, and the caller reads the file again the careful way. A property test
 holds the two to the same result.
 """
 

@@ -310,7 +310,7 @@ def test_a_busy_server_is_asked_again(
         slept.append(seconds)
         server.put("/sitemap.xml", urlset(url("a")))
 
-    monkeypatch.setattr(fetch.time, "sleep", sleep)
+    monkeypatch.setattr("sitemapd.fetch.time.sleep", sleep)
     assert check(fetcher, f"{server.base}sitemap.xml") == []
     assert slept == [7]
     server.put("/sitemap.xml", "", status=429, Retry_After="61")
