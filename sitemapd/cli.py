@@ -37,7 +37,7 @@ _COMMANDS = {
     "status": "look",
     "show": "look",
     "rejected": "look",
-    "check": "maintain",
+    "check": "check",
     "rebuild": "maintain",
     "backup": "backup",
     "restore": "backup",

@@ -20,11 +20,6 @@ from sitemapd.web.front import HEADER_MAX
 
 LOOP: Literal["auto", "asyncio"] = "auto"
 """uvloop where it is installed (the extra `fast`), else asyncio's own."""
-ACCEPTS = 8
-"""Connections that one round of the loop takes: uvloop takes one for each listening socket. With one, where
-2,000 clients come and go (benchmarks/bench_crowd.py), a new connection waited for up to 16 s, with 8 up to
-5 s. With 32 it waits for half a second, but hostile clients get so many turns that others are served less.
-"""
 IDLE_S = 5
 CONNECTIONS = 4000
 PER_PEER = 256
@@ -99,7 +94,7 @@ class Server:
         self._thread.join(GRACE_S + 2)
 
     def _run(self) -> None:
-        self._server.run(sockets=[self._socket, *(self._socket.dup() for _ in range(ACCEPTS - 1))])
+        self._server.run(sockets=[self._socket])
 
 
 def _files() -> int:

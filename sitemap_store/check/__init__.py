@@ -1,0 +1,1 @@
+"""Checks sitemap files of any origin against the protocol and the rules of search engines."""

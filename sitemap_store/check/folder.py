@@ -1,0 +1,149 @@
+"""Checks the sitemaps in a folder, as they will be published at an address."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from sitemap_store.check.address import origin_of
+from sitemap_store.check.content import Content
+from sitemap_store.check.file import Facts, first_locs
+from sitemap_store.check.robots import READ_MAX, Robots
+from sitemap_store.check.tree import FILES_MAX, Tree
+from sitemap_store.model.urls import quote_segment
+
+_HEAD: Final = 4_096
+_ROOT: Final = re.compile(rb"<(?:[\w.-]+:)?(urlset|sitemapindex)[\s>/]")
+_FILE: Final = re.compile(r".+\.xml(?:\.gz)?|.*sitemap.*\.txt(?:\.gz)?|urllist\.txt", re.IGNORECASE)
+_NOT_SITES: Final = frozenset({"node_modules", "__pycache__"})
+_ASKED: Final = 100
+"""Entries of an index that are compared with the files to find the address of the folder."""
+UNKNOWN: Final = "https://unknown.invalid/"
+"""The address of a folder whose files list no URL."""
+
+
+def find_sitemaps(root: Path) -> list[Path]:
+    """The sitemap and index files below a folder, sorted: by their root element, or by a name with "sitemap".
+
+    Folders whose names begin with a dot are left out, and so are links that lead out of the folder.
+    """
+    found: list[Path] = []
+    real = root.resolve()
+    for folder, below, names in os.walk(root):
+        below[:] = sorted(each for each in below if not each.startswith(".") and each not in _NOT_SITES)
+        for name in sorted(names):
+            path = Path(folder, name)
+            if not _FILE.fullmatch(name) or not path.resolve().is_relative_to(real):
+                continue
+            if "sitemap" in name.lower() or name.endswith(".txt") or _ROOT.search(Content(path).head(_HEAD)):
+                found.append(path)
+                if len(found) > FILES_MAX:
+                    return found
+    return found
+
+
+def check_folder(
+    tree: Tree,
+    root: Path,
+    files: Sequence[Path],
+    *,
+    base: str | None,
+    robots: Path | None,
+    whole: bool,
+    show: Callable[[Path], str] = str,
+    done: Callable[[Path], None] = lambda _: None,
+) -> str:
+    """Check files below a folder and what their indexes list; returns the address that the folder has.
+
+    `base` is that address, in its normal form, where it is known; else it is inferred. `robots` is the
+    robots.txt that is published at the root of the address's host. `show` gives the name that findings call a
+    file by; `done` is called after each file.
+    """
+    absent: set[str] = set()
+    if base is None:
+        base = _infer(root, files, robots) or UNKNOWN
+    if robots is not None:
+        text = robots.read_bytes()[:READ_MAX].decode("utf-8-sig", "replace")
+        tree.robots[origin_of(base)] = Robots(text, origin_of(base), show(robots))
+        for address in sorted(tree.robots[origin_of(base)].addresses):
+            _file_at(address, base, root, absent)
+    # An index first: what it lists may have any name.
+    todo = deque(sorted(files, key=lambda path: not _is_index(path)))
+    seen: set[Path] = set()
+    while todo:
+        path = todo.popleft()
+        if path in seen:
+            continue
+        if len(tree.files) == FILES_MAX:
+            tree.findings.add("too-many-files", show(path))
+            break
+        seen.add(path)
+        facts = tree.add(Content(path), show(path), _address(base, root, path))
+        todo.extend(_listed_files(facts, base, root, absent))
+        done(path)
+    tree.finish(absent, whole=whole)
+    return base
+
+
+def _listed_files(index: Facts, base: str, root: Path, absent: set[str]) -> Iterator[Path]:
+    for item in index.sitemaps:
+        if (path := _file_at(item.loc, base, root, absent)) is not None:
+            yield path
+
+
+def _file_at(address: str, base: str, root: Path, absent: set[str]) -> Path | None:
+    """The file that an address leads to; None, and noted as absent, where there is none."""
+    if not address.startswith(base) or "?" in address:
+        return None
+    relative = os.fsdecode(unquote_to_bytes(address.removeprefix(base)))
+    if "\x00" in relative:
+        absent.add(address)
+        return None
+    path = root / relative.lstrip("/")
+    # The file's own folder as it was named, so that links are not followed twice under two names.
+    if path.is_file() and path.resolve().is_relative_to(root.resolve()):
+        return path
+    absent.add(address)
+    return None
+
+
+def _address(base: str, root: Path, path: Path) -> str:
+    parts = path.relative_to(root).parts
+    return base + "/".join(quote_segment(os.fsencode(part)) for part in parts)
+
+
+def _is_index(path: Path) -> bool:
+    match = _ROOT.search(Content(path).head(_HEAD))
+    return match is not None and match[1] == b"sitemapindex"
+
+
+def _infer(root: Path, files: Sequence[Path], robots: Path | None) -> str | None:
+    """The address of a folder: by what its robots.txt and indexes list, else by the first URL of a file."""
+    if robots is not None:
+        text = robots.read_bytes()[:READ_MAX].decode("utf-8-sig", "replace")
+        if found := _by_suffix(root, sorted(Robots(text, UNKNOWN, "").addresses)):
+            return found
+    for path in filter(_is_index, files):
+        if found := _by_suffix(root, first_locs(Content(path), path.name, _ASKED)):
+            return found
+    for path in files:
+        if locs := first_locs(Content(path), path.name, 1):
+            return origin_of(locs[0]) + "/"
+    return None
+
+
+def _by_suffix(root: Path, addresses: Iterable[str]) -> str | None:
+    for address in addresses:
+        start = len(origin_of(address)) + 1
+        parts = address[start:].partition("?")[0].split("/")
+        for place in range(len(parts)):
+            suffix = "/".join(parts[place:])
+            relative = os.fsdecode(unquote_to_bytes(suffix))
+            if suffix and "\x00" not in relative and (root / relative).is_file():
+                return address[: start + len("/".join(parts[:place])) + (place > 0)]
+    return None
