@@ -146,7 +146,7 @@ class Fetcher:
         except (OSError, http.client.HTTPException, zlib.error) as error:
             if time.monotonic() >= deadline:
                 raise NotFetched(f"no whole answer within {self._seconds:g} s") from error
-            raise NotFetched(str(error) or type(error).__name__) from error
+            raise NotFetched(_plainly(error)) from error
         finally:
             guard.cancel()
             sock.close()
@@ -167,7 +167,7 @@ class Fetcher:
                 return self._tls.wrap_socket(sock, server_hostname=host) if scheme == "https" else sock
             except OSError as error:
                 failure = error
-        raise NotFetched(f"{host}: {failure}") from failure
+        raise NotFetched(f"{host}: {_plainly(failure)}") from failure
 
     def _file(self) -> Path:
         self._count += 1
@@ -195,8 +195,15 @@ def _resolve(host: str, port: int) -> list[Address]:
     try:
         rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise NotFetched(f"{host} has no address: {error}") from error
+        raise NotFetched(f"{host} has no address: {_plainly(error)}") from error
     return [ipaddress.ip_address(str(row[4][0]).partition("%")[0]) for row in rows]
+
+
+def _plainly(error: Exception | None) -> str:
+    """What an error says without the number that the system has for it."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
 
 
 def _shut(sock: socket.socket) -> None:

@@ -57,6 +57,7 @@ def check(
         compare_with_state(context, as_json)
         return
     from sitemap_store.check.findings import Findings
+    from sitemap_store.check.folder import UNKNOWN
     from sitemap_store.check.tree import Tree
 
     findings = Findings(limit)
@@ -70,7 +71,8 @@ def check(
                     _check_url(tree, each.url, progress, allow_private=allow_private)
                 else:
                     base = _check_folder(tree, each, progress)
-                    assumed += [base] if each.base is None and tree.files else []
+                    told = each.base is None and tree.files and base != UNKNOWN
+                    assumed += [base] if told else []
                 files += len(tree.files)
                 urls += tree.urls
             finally:

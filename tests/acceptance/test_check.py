@@ -161,6 +161,25 @@ def test_the_hook_of_the_page_runs(wrong: Place, tmp_path: Path) -> None:
     assert json.loads(wrong.command("check", "public", "--json").out)["errors"] == 1
 
 
+def test_an_address_that_nothing_tells_is_not_made_up(place: Place) -> None:
+    """Of a folder without any URL no address is told, since none was found."""
+    write(place.folder, {"public/sitemap.xml": "<!DOCTYPE urlset []><urlset/>"})
+    result = place.command("check", "public")
+    assert result.code == 1
+    assert "[doctype]" in result.out
+    assert "is taken for" not in result.out
+
+
+def test_a_server_that_is_not_there_is_told_in_words(place: Place) -> None:
+    """Without the number of the system's error."""
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        result = place.command("check", f"http://127.0.0.1:{unheard.getsockname()[1]}/sitemap.xml")
+    assert result.code == 1
+    assert "Connection refused" in result.out
+    assert "Errno" not in result.out
+
+
 @pytest.mark.long
 def test_a_large_tree_fits_into_little_memory(tmp_path: Path) -> None:
     """A million URLs, each listed twice: all are counted, and the process stays below 200 MB."""
