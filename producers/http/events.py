@@ -188,34 +188,34 @@ async def post_events(request: Request, body: Body, token: Token, state: SiteSta
         return _again(taken.answer, print_.hexdigest())
     if taken.state == "again":
         writer.who = who._replace(since=taken.first)
-    holding = asyncio.ensure_future(_hold(state, once, taken.first))
+    holding = asyncio.ensure_future(_hold(state, once))
     try:
         await writer.write_all(batches(pieces, split))
         done = writer.result.answer()
         kept = b"%d %s " % (done.status, print_.hexdigest().encode()) + zlib.compress(done.text)
         await state.ask(once.done(kept))
     except Problem:
-        state.later(_give_back(state, once, taken.first))
+        state.later(_give_back(state, once))
         raise
     finally:
         holding.cancel()
     return done
 
 
-async def _hold(state: SiteState, once: Once, first: int) -> None:
+async def _hold(state: SiteState, once: Once) -> None:
     """Hold a request's idempotency key for as long as this runs."""
     while True:
         await asyncio.sleep(RENEW_S)
         with suppress(Problem):  # Redis is away: the request itself says so
-            await state.ask(once.renew(first))
+            await state.ask(once.renew())
 
 
-async def _give_back(state: SiteState, once: Once, first: int) -> None:
+async def _give_back(state: SiteState, once: Once) -> None:
     """Give a request's key back as soon as Redis takes that, unless the hold ends before."""
     deadline = time.monotonic() + HOLD_MS / 1000 - RENEW_S
     while time.monotonic() < deadline:
         try:
-            await state.ask(once.release(first))
+            await state.ask(once.release())
         except Problem:  # Redis is still away
             await asyncio.sleep(GIVE_BACK_S)
         else:

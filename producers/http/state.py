@@ -48,6 +48,8 @@ AGAIN_S: Final = 0.2
 """After which it is asked for again, while requests go on with what is known: a busy API never waits."""
 TOGETHER: Final = 64
 """Requests that one round trip to Redis serves at the most."""
+OWED: Final = 256
+"""Keys that are given back at the most when Redis answers again; the others' holds end by themselves."""
 BULK: Final = 200
 """Events from which on a request is a long one, and the workers are better woken a little later."""
 
@@ -203,6 +205,8 @@ class Keys:
         self._task: asyncio.Task[None] | None = None
         self._began = 0.0
         """The loop's time when the round trip began that goes on now."""
+        self._owed: list[Ask] = []
+        """What gives back keys that Redis took, or may take, for requests that were told 503."""
 
     def ask(self, ask: Ask) -> asyncio.Future[KeyState]:
         """Ask about a key. The future raises Problem (503), at once where Redis is known to hang."""
@@ -223,20 +227,25 @@ class Keys:
 
     async def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         """Ask until nothing is left."""
-        while self._waiting:
+        answers = True
+        while self._waiting or (self._owed and answers):
             some = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
             # Who has given up asks no more: no pile is left for the Redis that comes back.
             some = [(ask, done) for ask, done in some if not done.done()]
+            asking = partial(ask_each, self._store, [*self._owed, *(ask for ask, _ in some)])
             self._began = loop.time()
-            asking = partial(ask_each, self._store, [ask for ask, _ in some])
             asked = asyncio.wrap_future(self._thread.submit(asking))
             await asyncio.wait([asked])
             error = asked.exception()
+            answers = error is None
+            found = asked.result()[len(self._owed) :] if answers else []
+            more = [ask.release() for ask, done in some if ask.action == "take" and (error or done.done())]
+            self._owed = [*(() if answers else self._owed), *more][-OWED:]
             for place, (_, done) in enumerate(some):
                 if done.done():
                     continue
                 if error is None:
-                    done.set_result(asked.result()[place])
+                    done.set_result(found[place])
                 else:
                     done.set_exception(unavailable(f"{error}.") if isinstance(error, Unavailable) else error)
         self._task = None

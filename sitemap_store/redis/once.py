@@ -5,13 +5,16 @@
    be sent again with the same key soon after.
 2. Then its events are appended once more. They count as having happened when the key was first seen, so
    they can't undo what others said of their URLs meanwhile.
-3. A site remembers so many keys, and so many bytes of them (`Bounds`). The oldest are forgotten first: a
+3. A request has an id of its own. Redis may hang for longer than a command waits: then the key is taken twice
+   for one request, or for one that was told 503 meanwhile, and only who has the id can give it back.
+4. A site remembers so many keys, and so many bytes of them (`Bounds`). The oldest are forgotten first: a
    request that comes again after that is taken as a new one.
 """
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple
 
@@ -45,48 +48,55 @@ class KeyState(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """One question about a key, for `ask_each`: `value` is what once.lua takes as the value to keep."""
+    """One question about a key, for `ask_each`."""
 
     digest: str
     bounds: Bounds
-    value: bytes
+    action: Literal["take", "renew", "release", "done"]
+    request: str
+    """The id of the request that asks."""
+    answer: bytes = b""
+
+    def release(self) -> Ask:
+        """Give the key back, if this request holds it: it may be sent again at once."""
+        return self._replace(action="release", answer=b"")
 
 
 class Once:
     """One request's idempotency key, and what there is to ask about it."""
 
     def __init__(self, *names: str, bounds: Bounds = DEFAULT) -> None:
-        self._bounds = bounds
         # Lengths, so that no two lists of names look alike.
         text = "".join(f"{len(name)} {name}" for name in names)
-        self._digest = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        digest = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        self._take = Ask(digest, bounds, "take", secrets.token_hex(4))
 
     def take(self) -> Ask:
         """Hold the key, unless another request has it or is done with it."""
-        return self._ask(b"")
+        return self._take
 
-    def renew(self, first: int) -> Ask:
+    def renew(self) -> Ask:
         """Hold the key for longer; nothing once it has its answer."""
-        return self._ask(b"+%d" % first)
+        return self._take._replace(action="renew")
 
     def done(self, answer: bytes) -> Ask:
         """Keep the answer for whoever sends the same again."""
-        return self._ask(b"d" + answer)
+        return self._take._replace(action="done", answer=answer)
 
-    def release(self, first: int) -> Ask:
+    def release(self) -> Ask:
         """Give the key back: the request may be sent again at once."""
-        return self._ask(b"p %d 0" % first)
-
-    def _ask(self, value: bytes) -> Ask:
-        return Ask(self._digest, self._bounds, value)
+        return self._take.release()
 
 
 def ask_each(store: Store, asks: Sequence[Ask]) -> list[KeyState]:
     """Ask about several keys in one round trip, each for itself. Raises Unavailable when Redis is."""
     # The script knows the stamp of its own partition.
-    several = len(store.partitions) > 1 and not all(ask.value for ask in asks)
+    several = len(store.partitions) > 1 and any(ask.action == "take" for ask in asks)
     first = store.stamp() if several else 0
-    calls = [(ask.digest, KEPT_MS, *ask.bounds, ask.value, HOLD_MS, first) for ask in asks]
+    calls = [
+        (ask.digest, KEPT_MS, *ask.bounds, ask.action, ask.request, ask.answer, HOLD_MS, first)
+        for ask in asks
+    ]
     return [_state(*reply) for reply in store.partitions[0].once(calls)]
 
 

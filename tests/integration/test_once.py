@@ -68,19 +68,19 @@ def test_a_request_that_was_cut_off_keeps_its_key_for_seconds(make_world: MakeWo
     for _ in range(5):
         world.now += HOLD_MS - 1
         assert ask(world, other.take()).state == "busy"
-        ask(world, once.renew(taken.first))
+        ask(world, once.renew())
     world.now += HOLD_MS
     again = ask(world, other.take())
     assert (again.state, again.first) == ("again", taken.first)
     ask(world, other.done(b"answer"))
-    ask(world, once.renew(taken.first))
+    ask(world, once.renew())
     assert ask(world, once.take()).answer == b"answer", "a renewal that comes late took the answer away"
 
 
 def test_a_key_that_is_unknown_is_not_renewed(make_world: MakeWorld) -> None:
     """Redis came back without it: the next request takes it as new."""
     world = make_world(make_site())
-    ask(world, Once("key").renew(7))
+    ask(world, Once("key").renew())
     assert ask(world, Once("key").take()).state == "new"
 
 
@@ -105,7 +105,8 @@ def test_a_request_that_is_sent_again_counts_though_the_clock_was_set_back(
     assert publish(world, *(Event("add", BASE + path) for path in PATHS)) == set(PATHS)
     world.now -= HOUR
     once = Once("key")
-    ask(world, once.release(ask(world, once.take()).first))
+    ask(world, once.take())
+    ask(world, once.release())
     again = ask(world, once.take())
     assert again.state == "again"
     assert publish(world, *(Event("delete", BASE + path, at=again.first) for path in PATHS)) == set()
@@ -132,3 +133,32 @@ def test_what_is_said_after_the_clock_was_set_back_counts(make_world: MakeWorld,
     assert warnings
     listed = Event("delete", BASE + PATHS[2], at=world.store.stamp(ago=500))
     assert publish(world, Event("delete", BASE + PATHS[1]), by_a_right_clock, listed) == set(PATHS[3:])
+
+
+def test_only_who_holds_a_key_gives_it_back(make_world: MakeWorld) -> None:
+    """A release that comes late touches no hold of another request and no answer, and makes no hold."""
+    world = make_world(make_site())
+    first, second = Once("a"), Once("a")
+    began = ask(world, first.take()).first
+    ask(world, second.release())
+    assert ask(world, second.take()).state == "busy"
+    ask(world, first.release())
+    assert ask(world, second.take()) == KeyState("again", first=began)
+    ask(world, first.release())
+    ask(world, first.renew())
+    assert ask(world, Once("a").take()).state == "busy"
+    ask(world, second.done(b"answer"))
+    ask(world, second.release())
+    assert ask(world, first.take()).answer == b"answer"
+    ask(world, Once("b").release())
+    assert ask(world, Once("b").take()).state == "new"
+
+
+def test_a_request_that_asks_twice_holds_its_key(make_world: MakeWorld) -> None:
+    """As when the connection broke before the first answer came, and redis-py asked again."""
+    world = make_world(make_site())
+    once = Once("a")
+    began = ask(world, once.take()).first
+    world.now += 1
+    assert ask(world, once.take()) == KeyState("again", first=began)
+    assert ask(world, Once("a").take()).state == "busy"

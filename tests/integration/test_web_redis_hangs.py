@@ -14,6 +14,7 @@ from typing import Final
 
 import pytest
 
+from sitemap_store.redis.once import HOLD_MS
 from sitemapd.build import build
 from sitemapd.services import health
 from sitemapd.serving import served, server
@@ -118,3 +119,17 @@ def test_all_goes_on_when_redis_does(web: Web, any_redis: RedisServer) -> None:
         os.kill(any_redis.pid, signal.SIGCONT)
     until(lambda: post(web).status == 202, within=20, what="events are taken again")
     until(lambda: web.page().status == 200, within=20, what="the page is there again")
+
+
+def test_a_key_whose_request_was_given_up_is_free_again(hangs: Web, any_redis: RedisServer) -> None:
+    """What was answered with 503 while Redis hung is taken in when it is sent again: it is not under way."""
+
+    def push() -> int:
+        headers = {"Content_Type": "application/json", "Idempotency_Key": "k"}
+        return hangs.ask("/v1/sites/shop/events", "POST", EVENT, **headers).status
+
+    assert [push() for _ in range(2)] == [503, 503]
+    assert any_redis.pid is not None
+    os.kill(any_redis.pid, signal.SIGCONT)
+    # In half of the time after which the hold of a request that was cut off ends by itself.
+    until(lambda: push() == 202, within=HOLD_MS / 2000, what="the event is taken in")

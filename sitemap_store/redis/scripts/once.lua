@@ -1,9 +1,10 @@
 -- Takes an idempotency key for one request, or says what became of the one that had it; or keeps what did.
 -- Only so many keys, and so many bytes, are remembered: the oldest go first.
 -- ARGV: 1 now, 2 the key's digest, 3 how long it is remembered (ms), 4 the most keys, 5 the most bytes,
---       6 the value to keep, "" to take the key, or "+<first>" to hold it for longer, 7 how long a request may
---       hold it (ms), 8 the least time at which it may count as first seen
--- The value is "p <first> <until>" while a request is under way or was cut off, and "d<answer>" afterwards.
+--       6 "take", "renew", "release" or "done", 7 the request's own id, 8 its answer ("done"), 9 how long it may
+--       hold the key (ms), 10 the least time at which the key may count as first seen
+-- The value is "p <first> <until> <id>" while a request is under way or was cut off, and "d<answer>" afterwards.
+-- A request that asks twice, since the first answer was lost on the way, holds the key all the same.
 -- Returns {"new" or "again", first}, {"busy", until}, {"done", answer}; or {"kept", bytes of all}.
 local COST = 225 -- bytes that Redis needs for a key beside its value
 local now, digest, life = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -33,20 +34,26 @@ local function put(value)
 end
 
 forget(redis.call('ZRANGEBYSCORE', ages, '-inf', now - life, 'LIMIT', 0, 100))
-local held, first = redis.call('HGET', values, digest)
-local renewed = string.match(ARGV[6], '^%+(%d+)$')
-if renewed then
-  if not held or sub(held, 1, 1) ~= 'p' then return {'kept', 0} end
-  return {'kept', put(format('p %d %d', tonumber(renewed), now + tonumber(ARGV[7])))}
+local held, first = redis.call('HGET', values, digest), nil
+local begun, till, holder = string.match(held or '', '^p (%d+) (%d+) (%x+)$')
+
+local function hold(till)
+  return put(format('p %d %d ', first, till) .. ARGV[7])
 end
-if ARGV[6] ~= '' then return {'kept', put(ARGV[6])} end
-if held then
-  local begun, till = string.match(held, '^p (%d+) (%d+)$')
-  if not begun then return {'done', string.sub(held, 2)} end
-  if tonumber(till) > now then return {'busy', tonumber(till)} end
+
+if ARGV[6] == 'done' then return {'kept', put('d' .. ARGV[8])} end
+if ARGV[6] ~= 'take' then
+  if holder ~= ARGV[7] then return {'kept', 0} end -- too late: it has its answer, or another request holds it
   first = tonumber(begun)
+  return {'kept', hold(ARGV[6] == 'renew' and now + tonumber(ARGV[9]) or 0)}
+end
+if begun then
+  if tonumber(till) > now and holder ~= ARGV[7] then return {'busy', tonumber(till)} end
+  first = tonumber(begun)
+elseif held then
+  return {'done', string.sub(held, 2)}
 end
 -- What was appended before it is older, also where the server's clock was set back since.
-first = first or math.max(now, tonumber(ARGV[8]), tonumber(redis.call('HGET', keys.state(), 'stamp') or 0))
-put(format('p %d %d', first, now + tonumber(ARGV[7])))
+first = first or math.max(now, tonumber(ARGV[10]), tonumber(redis.call('HGET', keys.state(), 'stamp') or 0))
+hold(now + tonumber(ARGV[9]))
 return {held and 'again' or 'new', first}

@@ -21,19 +21,24 @@ class Redis:
     """Answers in place of Redis once `open` is set, with the errors that it is given first."""
 
     def __init__(self) -> None:
-        self.asked: list[int] = []
+        self.asks: list[Sequence[Ask]] = []
         self.began = Flag()
         self.open = Flag()
         self.errors: list[Exception] = []
 
     def ask_each(self, store: object, asks: Sequence[Ask]) -> list[KeyState]:
-        """Note how many were asked about."""
+        """Note what was asked."""
         self.began.set()
         assert self.open.wait(10)
-        self.asked.append(len(asks))
+        self.asks.append(asks)
         if self.errors:
             raise self.errors.pop(0)
         return [KeyState("new", first=int(ask.digest[:4], 16)) for ask in asks]
+
+    @property
+    def asked(self) -> list[int]:
+        """How many were asked about in each round trip."""
+        return [len(asks) for asks in self.asks]
 
 
 Test = Callable[[Keys, Redis], Awaitable[None]]
@@ -93,13 +98,14 @@ def test_a_round_trip_that_fails_fails_its_requests_alone(
 
 
 def test_nobody_waits_for_a_redis_that_is_known_to_hang(run: Callable[..., Redis]) -> None:
-    """A request is refused at once then; those that gave up are not asked about afterwards."""
+    """A request is refused at once then, and not asked about afterwards."""
+    late = Once("late").take()
 
     async def test(keys: Keys, redis: Redis) -> None:
         waiting = [keys.ask(Once(name).take()) for name in ("a", "b")]
         await asyncio.sleep(0.06)
         with pytest.raises(Problem):
-            await keys.ask(Once("c").take())
+            await keys.ask(late)
         for each in waiting:
             each.cancel()
         redis.open.set()
@@ -111,4 +117,32 @@ def test_nobody_waits_for_a_redis_that_is_known_to_hang(run: Callable[..., Redis
             else:
                 return
 
-    assert run(test, patience=0.05).asked == [2, 1]
+    found = run(test, patience=0.05)
+    assert found.asked[0] == 2
+    assert late not in [ask for asks in found.asks for ask in asks]
+
+
+@pytest.mark.parametrize("error", [None, Unavailable(what="Redis", detail="is away")])
+def test_a_key_that_may_be_held_for_nobody_is_given_back(
+    run: Callable[..., Redis], error: Exception | None
+) -> None:
+    """A request that was told 503 does not keep its key from the one that is sent again."""
+    once, other = Once("a"), Once("b")
+
+    async def test(keys: Keys, redis: Redis) -> None:
+        asked = [keys.ask(ask) for ask in (once.take(), other.done(b""), other.renew())]
+        await asyncio.to_thread(redis.began.wait, 10)
+        if error is None:
+            asked[0].cancel()
+        else:
+            redis.errors += [error, error]
+        redis.open.set()
+        await asyncio.wait(asked)
+        again = await asyncio.gather(keys.ask(other.take()), return_exceptions=True)
+        assert isinstance(again[0], KeyState if error is None else Problem)
+        await keys.ask(other.take())
+
+    later = [ask for asks in run(test).asks[1:] for ask in asks]
+    assert later.count(once.release()) == (1 if error is None else 2)
+    assert later.count(other.release()) == (0 if error is None else 1)
+    assert later.index(once.release()) < later.index(other.take())
