@@ -22,6 +22,8 @@ MAINTENANCE_S = 30
 RETRY_S = 0.5
 PROBE = "rq:sitemapd:probe"
 """Below RQ's own prefix, so that a Redis user with RQ's rights may write it."""
+_OUR_PART = "/worker/jobs.py"
+"""In each traceback of a job of ours that had begun and not ended."""
 SAY_AGAIN_S = 60.0
 """RQ tries to reconnect every 2 s, and says so each time."""
 
@@ -40,7 +42,7 @@ class ShardWorker(SimpleWorker):
             self._stop_requested = True
 
 
-class _Sentences(logging.Filter):
+class Sentences(logging.Filter):
     """What RQ says of an outage, as a sentence with an action, without its traceback and once a minute."""
 
     def __init__(self, worker: str) -> None:
@@ -69,6 +71,11 @@ class _Sentences(logging.Filter):
                 record.args, record.action = (reason,), "redis_lost"
             elif reason.startswith("rq."):  # not ours: data that can't be read, a time-out
                 record.msg, record.args, record.action = "A job was given up (%s)", (reason,), "job_failed"
+            elif _OUR_PART not in message:  # such as a record of a job that RQ itself has removed already
+                record.msg = (
+                    "RQ could not start or finish a job (%s); the keeper has it done again if need be"
+                )
+                record.args, record.action = (reason,), "job_failed"
         return True
 
 
@@ -108,7 +115,7 @@ def run_worker(client: redis.Redis, name: str, sites: Sites) -> bool:
     """
     for logger in ("rq.worker", "rq.job", "rq.queue"):
         logging.getLogger(logger).setLevel(logging.WARNING)
-    logging.getLogger("rq.worker").addFilter(_Sentences(name))
+    logging.getLogger("rq.worker").addFilter(Sentences(name))
     holder: list[ShardWorker] = []
 
     def lost() -> None:
