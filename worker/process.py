@@ -51,6 +51,7 @@ class Sentences(logging.Filter):
         self._silent_until = 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Put a record into our words; false for one that was said a moment ago."""
         error = record.exc_info[1] if record.exc_info else None
         message = record.getMessage()
         record.worker = self._worker
