@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import suppress
 from typing import Final, NamedTuple
 
 from starlette.requests import Request
@@ -21,10 +19,7 @@ from sitemap_store.errors import Refused
 from sitemap_store.model.events import Event
 from sitemap_store.model.site import Site
 from sitemap_store.model.wire import check, check_source
-from sitemap_store.redis.once import HOLD_MS, RENEW_S, Once
-
-GIVE_BACK_S: Final = 0.2
-"""The pause before a key is given back once more, while Redis does not take that."""
+from sitemap_store.redis.once import Once
 
 
 class Sender(NamedTuple):
@@ -177,7 +172,7 @@ async def post_events(request: Request, body: Body, token: Token, state: SiteSta
     print_ = hashlib.blake2b(request.url.query.encode(), digest_size=8)
     names = ("events", token.name, _checked_key(key))
     once = Once(*names, bounds=state.remembered)
-    taken = await state.ask(once.take())
+    taken = await state.keys.ask(once.take())
     if taken.state == "busy":
         detail = "A request with this Idempotency-Key is under way: send it again in a second."
         raise Problem(409, "idempotency-key", detail, headers={"Retry-After": "1"})
@@ -188,38 +183,12 @@ async def post_events(request: Request, body: Body, token: Token, state: SiteSta
         return _again(taken.answer, print_.hexdigest())
     if taken.state == "again":
         writer.who = who._replace(since=taken.first)
-    holding = asyncio.ensure_future(_hold(state, once))
-    try:
+    async with state.keys.held(once):
         await writer.write_all(batches(pieces, split))
         done = writer.result.answer()
         kept = b"%d %s " % (done.status, print_.hexdigest().encode()) + zlib.compress(done.text)
-        await state.ask(once.done(kept))
-    except Problem:
-        state.later(_give_back(state, once))
-        raise
-    finally:
-        holding.cancel()
+        await state.keys.ask(once.done(kept))
     return done
-
-
-async def _hold(state: SiteState, once: Once) -> None:
-    """Hold a request's idempotency key for as long as this runs."""
-    while True:
-        await asyncio.sleep(RENEW_S)
-        with suppress(Problem):  # Redis is away: the request itself says so
-            await state.ask(once.renew())
-
-
-async def _give_back(state: SiteState, once: Once) -> None:
-    """Give a request's key back as soon as Redis takes that, unless the hold ends before."""
-    deadline = time.monotonic() + HOLD_MS / 1000 - RENEW_S
-    while time.monotonic() < deadline:
-        try:
-            await state.ask(once.release())
-        except Problem:  # Redis is still away
-            await asyncio.sleep(GIVE_BACK_S)
-        else:
-            return
 
 
 def speaks_for(token: Token, source: str | None) -> str | None:

@@ -11,10 +11,8 @@ Events go to Redis from one thread, those of requests that come together in one 
 3. Small requests and long bodies take turns, and a long body goes in `BATCH` events at a time: a single event
    waits for one such append, not for all of somebody's upload.
 
-Idempotency keys go to Redis in the same way: those of requests that come together in one round trip (`Keys`).
-
-Neither takes more than `TOGETHER` requests at once: when Redis has answered, the loop goes on with all of
-them before it comes to anything else, such as `/livez`.
+An append takes the events of `TOGETHER` requests at the most, as a round trip about idempotency keys does
+(`idempotency`).
 """
 
 from __future__ import annotations
@@ -23,21 +21,22 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
+from producers.http.idempotency import TOGETHER, Keys, late
 from producers.http.problems import Problem, unavailable
 from producers.sink import EventSink
 from sitemap_store.errors import Refused, Unavailable
 from sitemap_store.model.events import Event
-from sitemap_store.redis.once import DEFAULT, Ask, Bounds, KeyState, ask_each
-from sitemap_store.redis.store import BATCH, Store
+from sitemap_store.redis.once import DEFAULT, Bounds
+from sitemap_store.redis.store import BATCH
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +45,6 @@ FRESH_S: Final = 0.5
 """How long what was asked of Redis' clock and backlog holds."""
 AGAIN_S: Final = 0.2
 """After which it is asked for again, while requests go on with what is known: a busy API never waits."""
-TOGETHER: Final = 64
-"""Requests that one round trip to Redis serves at the most."""
-OWED: Final = 256
-"""Keys that are given back at the most when Redis answers again; the others' holds end by themselves."""
 BULK: Final = 200
 """Events from which on a request is a long one, and the workers are better woken a little later."""
 
@@ -93,7 +88,7 @@ class Appender:
             if idle:
                 self._moved = loop.time()
             elif loop.time() - self._moved > self._patience:
-                part.done.set_exception(_late())
+                part.done.set_exception(late())
                 return part.done
             (self._long if len(events) > BULK else self._small).append(part)
             self._running = True
@@ -190,69 +185,8 @@ class Appender:
             self._long.clear()
         for part in self._open:
             if not part.done.done():
-                part.done.set_exception(_late())
+                part.done.set_exception(late())
         self._open.clear()
-
-
-class Keys:
-    """Asks about one site's idempotency keys, in one event loop; Redis has `patience` seconds for each."""
-
-    def __init__(self, store: Store, patience: float) -> None:
-        self._store = store
-        self._patience = patience
-        self._thread = ThreadPoolExecutor(1, "keys")
-        self._waiting: deque[tuple[Ask, asyncio.Future[KeyState]]] = deque()
-        self._task: asyncio.Task[None] | None = None
-        self._began = 0.0
-        """The loop's time when the round trip began that goes on now."""
-        self._owed: list[Ask] = []
-        """What gives back keys that Redis took, or may take, for requests that were told 503."""
-
-    def ask(self, ask: Ask) -> asyncio.Future[KeyState]:
-        """Ask about a key. The future raises Problem (503), at once where Redis is known to hang."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[KeyState] = loop.create_future()
-        if self.hangs():
-            done.set_exception(_late())
-            return done
-        self._waiting.append((ask, done))
-        if self._task is None:
-            self._began = loop.time()
-            self._task = asyncio.ensure_future(self._run(loop))
-        return done
-
-    def hangs(self) -> bool:
-        """Whether the round trip that goes on now has taken longer than Redis may."""
-        return self._task is not None and asyncio.get_running_loop().time() - self._began > self._patience
-
-    async def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Ask until nothing is left."""
-        answers = True
-        while self._waiting or (self._owed and answers):
-            some = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
-            # Who has given up asks no more: no pile is left for the Redis that comes back.
-            some = [(ask, done) for ask, done in some if not done.done()]
-            asking = partial(ask_each, self._store, [*self._owed, *(ask for ask, _ in some)])
-            self._began = loop.time()
-            asked = asyncio.wrap_future(self._thread.submit(asking))
-            await asyncio.wait([asked])
-            error = asked.exception()
-            answers = error is None
-            found = asked.result()[len(self._owed) :] if answers else []
-            more = [ask.release() for ask, done in some if ask.action == "take" and (error or done.done())]
-            self._owed = [*(() if answers else self._owed), *more][-OWED:]
-            for place, (_, done) in enumerate(some):
-                if done.done():
-                    continue
-                if error is None:
-                    done.set_result(found[place])
-                else:
-                    done.set_exception(unavailable(f"{error}.") if isinstance(error, Unavailable) else error)
-        self._task = None
-
-
-def _late() -> Problem:
-    return unavailable("Redis does not answer in time.")
 
 
 class SiteState:
@@ -266,7 +200,7 @@ class SiteState:
         """How much is remembered of idempotency keys."""
         self.send = Appender(sink, patience).send
         """Append events: they are in Redis when the future that it gives is done. It raises Problem (503)."""
-        self._keys = Keys(sink.store, patience)
+        self.keys = Keys(sink.store, patience)
         self._max_unfolded = max_unfolded
         self._patience = patience
         self._threads = ThreadPoolExecutor(THREADS, "state")
@@ -275,8 +209,6 @@ class SiteState:
         self._clock = ThreadPoolExecutor(1, "clock")
         """For what every request needs: it must not wait behind the refusals of some."""
         self._looking: asyncio.Task[None] | None = None
-        self._later: set[asyncio.Task[None]] = set()
-        """The loop itself would forget them."""
         self._offset = 0.0
         self._unfolded = 0
         self._looked = float("-inf")
@@ -300,30 +232,12 @@ class SiteState:
             )
         return int(time.time() * 1000 + self._offset)
 
-    async def ask(self, ask: Ask) -> KeyState:
-        """Ask about an idempotency key. Raises Problem (503), but not while Redis answers others."""
-        done = self._keys.ask(ask)
-        try:
-            while not done.done():
-                await asyncio.wait([done], timeout=self._patience)
-                if not done.done() and self._keys.hangs():
-                    raise _late()
-            return done.result()
-        finally:
-            done.cancel()
-
     async def run(self, work: Callable[[], Answer], *, patience: float | None = None) -> Answer:
         """Do a piece of work with Redis in a thread; `patience` in seconds, when it may take long."""
         threads = self._threads if patience is None else self._syncs
         begun = threads.submit(copy_context().run, work)
         # Given up, what has not begun never will: no pile is left for the Redis that comes back.
         return await self._patiently(asyncio.wrap_future(begun), patience)
-
-    def later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do what no request waits for."""
-        task = asyncio.ensure_future(work)
-        self._later.add(task)
-        task.add_done_callback(self._later.discard)
 
     async def reject(self, refused: Sequence[Refused], source: str | None) -> None:
         """Count and keep refusals for `sitemapd rejected`."""
@@ -335,7 +249,7 @@ class SiteState:
             async with asyncio.timeout(patience or self._patience):
                 return await work
         except TimeoutError:
-            raise unavailable("Redis does not answer in time.") from None
+            raise late() from None
         except Unavailable as error:
             raise unavailable(f"{error}.") from error
 

@@ -530,7 +530,7 @@ def test_a_key_is_given_back_after_an_outage(
 ) -> None:
     """Redis goes away in the middle of a request: its repetition is taken, however long a key is held."""
     monkeypatch.setattr("sitemap_store.redis.once.HOLD_MS", 600_000)
-    monkeypatch.setattr("producers.http.events.HOLD_MS", 600_000)
+    monkeypatch.setattr("producers.http.idempotency.HOLD_MS", 600_000)
     world = HttpWorld(redis_url)
     lines = ndjson(add("a")), ndjson(add("b"))
 

@@ -10,8 +10,9 @@ from threading import Event as Flag
 
 import pytest
 
+from producers.http.idempotency import TOGETHER
 from producers.http.problems import Problem
-from producers.http.state import TOGETHER, Appender
+from producers.http.state import Appender
 from producers.sink import EventSink
 from sitemap_store.errors import Unavailable
 from sitemap_store.model.events import Event

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from producers.http import state
+from producers.http import idempotency
+from producers.http.idempotency import TOGETHER, Keys
 from producers.http.problems import Problem
-from producers.http.state import TOGETHER, Keys
 from sitemap_store.errors import Unavailable
 from sitemap_store.redis.once import Ask, KeyState, Once
+from tests.acceptance.until import until
 
 
 class Redis:
@@ -22,6 +23,7 @@ class Redis:
 
     def __init__(self) -> None:
         self.asks: list[Sequence[Ask]] = []
+        self.answered: list[Ask] = []
         self.began = Flag()
         self.open = Flag()
         self.errors: list[Exception] = []
@@ -33,12 +35,18 @@ class Redis:
         self.asks.append(asks)
         if self.errors:
             raise self.errors.pop(0)
+        self.answered += asks
         return [KeyState("new", first=int(ask.digest[:4], 16)) for ask in asks]
 
     @property
     def asked(self) -> list[int]:
         """How many were asked about in each round trip."""
         return [len(asks) for asks in self.asks]
+
+
+def start(keys: Keys, ask: Ask) -> asyncio.Task[KeyState]:
+    """A request that asks."""
+    return asyncio.ensure_future(keys.ask(ask))
 
 
 Test = Callable[[Keys, Redis], Awaitable[None]]
@@ -50,7 +58,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Redis]:
 
     def running(test: Test, *, patience: float = 10.0) -> Redis:
         redis = Redis()
-        monkeypatch.setattr(state, "ask_each", redis.ask_each)
+        monkeypatch.setattr(idempotency, "ask_each", redis.ask_each)
         store: Any = None
 
         async def main() -> None:
@@ -68,9 +76,10 @@ def test_keys_that_come_together_take_one_round_trip(run: Callable[..., Redis]) 
 
     async def test(keys: Keys, redis: Redis) -> None:
         asks = [Once(str(number)).take() for number in range(101)]
-        first = keys.ask(asks[0])
+        first = start(keys, asks[0])
         await asyncio.to_thread(redis.began.wait, 10)
-        others = [keys.ask(ask) for ask in asks[1:]]
+        others = [start(keys, ask) for ask in asks[1:]]
+        await asyncio.sleep(0)
         redis.open.set()
         found = await asyncio.gather(first, *others)
         assert [each.first for each in found] == [int(ask.digest[:4], 16) for ask in asks]
@@ -102,7 +111,7 @@ def test_nobody_waits_for_a_redis_that_is_known_to_hang(run: Callable[..., Redis
     late = Once("late").take()
 
     async def test(keys: Keys, redis: Redis) -> None:
-        waiting = [keys.ask(Once(name).take()) for name in ("a", "b")]
+        waiting = [start(keys, Once(name).take()) for name in ("a", "b")]
         await asyncio.sleep(0.06)
         with pytest.raises(Problem):
             await keys.ask(late)
@@ -122,27 +131,36 @@ def test_nobody_waits_for_a_redis_that_is_known_to_hang(run: Callable[..., Redis
     assert late not in [ask for asks in found.asks for ask in asks]
 
 
-@pytest.mark.parametrize("error", [None, Unavailable(what="Redis", detail="is away")])
-def test_a_key_that_may_be_held_for_nobody_is_given_back(
-    run: Callable[..., Redis], error: Exception | None
-) -> None:
+@pytest.mark.parametrize("errors", [0, 1, 3])
+def test_a_key_that_may_be_held_for_nobody_is_given_back(run: Callable[..., Redis], errors: int) -> None:
     """A request that was told 503 does not keep its key from the one that is sent again."""
     once, other = Once("a"), Once("b")
 
     async def test(keys: Keys, redis: Redis) -> None:
-        asked = [keys.ask(ask) for ask in (once.take(), other.done(b""), other.renew())]
+        asked = [start(keys, ask) for ask in (once.take(), other.done(b""), other.renew())]
         await asyncio.to_thread(redis.began.wait, 10)
-        if error is None:
-            asked[0].cancel()
+        if errors:
+            redis.errors += [Unavailable(what="Redis", detail="is away")] * errors
         else:
-            redis.errors += [error, error]
+            asked[0].cancel()
         redis.open.set()
-        await asyncio.wait(asked)
-        again = await asyncio.gather(keys.ask(other.take()), return_exceptions=True)
-        assert isinstance(again[0], KeyState if error is None else Problem)
-        await keys.ask(other.take())
+        await asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.to_thread(until, lambda: once.release() in redis.answered, what="it is given back")
 
-    later = [ask for asks in run(test).asks[1:] for ask in asks]
-    assert later.count(once.release()) == (1 if error is None else 2)
-    assert later.count(other.release()) == (0 if error is None else 1)
-    assert later.index(once.release()) < later.index(other.take())
+    assert run(test).asks[1:] == [[once.release()]] * max(errors, 1)
+
+
+def test_a_request_that_fails_gives_its_key_back(run: Callable[..., Redis]) -> None:
+    """One that ends well keeps it."""
+    failed, fine = Once("a"), Once("b")
+
+    async def test(keys: Keys, redis: Redis) -> None:
+        redis.open.set()
+        with pytest.raises(Problem):
+            async with keys.held(failed):
+                raise Problem(503, "unavailable", "Redis is away.")
+        async with keys.held(fine):
+            await keys.ask(fine.done(b""))
+
+    asked = [ask for asks in run(test).asks for ask in asks]
+    assert asked == [failed.release(), fine.done(b"")]
