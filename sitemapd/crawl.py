@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from sitemap_store.check.address import normal_form, origin_of
 from sitemap_store.check.content import Content
-from sitemap_store.check.robots import READ_MAX, Robots
+from sitemap_store.check.robots import Robots, read_robots
 from sitemap_store.check.tree import FILES_MAX, Tree
 from sitemapd.fetch import Answer, Fetcher, NotFetched
 
@@ -70,8 +70,7 @@ class _Crawler:
         self._asked.add(address)
         answer = self._fetch(address)
         if answer is not None and answer.status == 200:
-            with answer.path.open("rb") as file:
-                text = file.read(READ_MAX).decode("utf-8-sig", "replace")
+            text = read_robots(answer.path)
             answer.path.unlink()
             self._tree.robots[origin] = Robots(text, origin, address)
         elif answer is not None and answer.status not in _GONE:

@@ -18,7 +18,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -163,8 +163,12 @@ class Fetcher:
         for each in usable:
             try:
                 left = max(0.1, deadline - time.monotonic())
-                sock = socket.create_connection((str(each), port), timeout=left)
-                return self._tls.wrap_socket(sock, server_hostname=host) if scheme == "https" else sock
+                with ExitStack() as stack:
+                    sock = stack.enter_context(socket.create_connection((str(each), port), timeout=left))
+                    if scheme == "https":
+                        sock = self._tls.wrap_socket(sock, server_hostname=host)
+                    stack.pop_all()
+                    return sock
             except OSError as error:
                 failure = error
         raise NotFetched(f"{host}: {_plainly(failure)}") from failure
@@ -195,7 +199,9 @@ def _resolve(host: str, port: int) -> list[Address]:
     try:
         rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise NotFetched(f"{host} has no address: {_plainly(error)}") from error
+        raise NotFetched(
+            f"{host} has no address ({_plainly(error)}): correct the name, or see this machine's DNS"
+        ) from error
     return [ipaddress.ip_address(str(row[4][0]).partition("%")[0]) for row in rows]
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 
 from sitemap_store.errors import BadSetting, Refused
 from sitemap_store.model.protocol import CURRENT
 from sitemap_store.model.urls import UrlRules, normalise
+
+UNKNOWN: Final = "https://unknown.invalid/"
+"""Stands for the address of a folder whose files list no URL."""
 
 
 def origin_of(url: str) -> str:

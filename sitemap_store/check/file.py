@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
-from sitemap_store.check.address import origin_of
+from sitemap_store.check.address import UNKNOWN, origin_of
 from sitemap_store.check.content import Broken, Content
 from sitemap_store.check.findings import Findings
 from sitemap_store.check.markup import Markup, Node
@@ -80,7 +80,7 @@ def locate(facts: Facts, wanted: set[int]) -> Iterator[tuple[Checked, list[str]]
 
 def first_locs(content: Content, file: str, most: int) -> list[str]:
     """Up to `most` addresses that a file lists first, without a finding."""
-    where = Where(findings=Findings(0), file=file, base="https://unknown.invalid/", now_ms=0)
+    where = Where(findings=Findings(0), file=file, base=UNKNOWN, now_ms=0)
     facts = Facts(number=0, content=content, where=where, address="")
     return [item.loc for item in islice(_Careful(facts).items(), most)]
 

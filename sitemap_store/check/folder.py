@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from sitemap_store.check.address import origin_of
+from sitemap_store.check.address import UNKNOWN, origin_of
 from sitemap_store.check.content import Content
 from sitemap_store.check.file import Facts, first_locs
-from sitemap_store.check.robots import READ_MAX, Robots
+from sitemap_store.check.robots import Robots, read_robots
 from sitemap_store.check.tree import FILES_MAX, Tree
 from sitemap_store.model.urls import quote_segment
 
@@ -23,8 +23,6 @@ _FILE: Final = re.compile(r".+\.xml(?:\.gz)?|.*sitemap.*\.txt(?:\.gz)?|urllist\.
 _NOT_SITES: Final = frozenset({"node_modules", "__pycache__"})
 _ASKED: Final = 100
 """Entries of an index that are compared with the files to find the address of the folder."""
-UNKNOWN: Final = "https://unknown.invalid/"
-"""The address of a folder whose files list no URL."""
 
 
 def find_sitemaps(root: Path) -> list[Path]:
@@ -65,15 +63,17 @@ def check_folder(
     file by; `done` is called after each file.
     """
     absent: set[str] = set()
+    # An index first: what it lists may have any name.
+    indexes = list(filter(_is_index, files))
+    ordered = dict.fromkeys((*indexes, *files))
+    text = read_robots(robots) if robots is not None else ""
     if base is None:
-        base = _infer(root, files, robots) or UNKNOWN
+        base = _infer(root, ordered, indexes, text) or UNKNOWN
     if robots is not None:
-        text = robots.read_bytes()[:READ_MAX].decode("utf-8-sig", "replace")
         tree.robots[origin_of(base)] = Robots(text, origin_of(base), show(robots))
         for address in sorted(tree.robots[origin_of(base)].addresses):
             _file_at(address, base, root, absent)
-    # An index first: what it lists may have any name.
-    todo = deque(sorted(files, key=lambda path: not _is_index(path)))
+    todo = deque(ordered)
     seen: set[Path] = set()
     while todo:
         path = todo.popleft()
@@ -122,13 +122,11 @@ def _is_index(path: Path) -> bool:
     return match is not None and match[1] == b"sitemapindex"
 
 
-def _infer(root: Path, files: Sequence[Path], robots: Path | None) -> str | None:
+def _infer(root: Path, files: Iterable[Path], indexes: Iterable[Path], robots: str) -> str | None:
     """The address of a folder: by what its robots.txt and indexes list, else by the first URL of a file."""
-    if robots is not None:
-        text = robots.read_bytes()[:READ_MAX].decode("utf-8-sig", "replace")
-        if found := _by_suffix(root, sorted(Robots(text, UNKNOWN, "").addresses)):
-            return found
-    for path in filter(_is_index, files):
+    if found := _by_suffix(root, sorted(Robots(robots, UNKNOWN, "").addresses)):
+        return found
+    for path in indexes:
         if found := _by_suffix(root, first_locs(Content(path), path.name, _ASKED)):
             return found
     for path in files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from protego import Protego
@@ -17,6 +18,12 @@ READ_MAX: Final = 500 * 1024
 """Bytes of a robots.txt that crawlers read. Source: RFC 9309, 2.5."""
 
 _LINE: Final = re.compile(r"[ \t]*([^:#]*?)[ \t]*:[ \t]*([^#]*)")
+
+
+def read_robots(path: Path) -> str:
+    """The text of a robots.txt, as far as crawlers read it. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(READ_MAX).decode("utf-8-sig", "replace")
 
 
 class Robots:

@@ -32,7 +32,7 @@ class Rule(NamedTuple):
     code: str
     severity: Severity
     what: str
-    """What is wrong, as a sentence without its subject: "is not well-formed XML"."""
+    """What is wrong, as a sentence without its full stop."""
     source: str
     remedy: str
 

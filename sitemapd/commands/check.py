@@ -56,8 +56,8 @@ def check(
             raise click.UsageError("--state compares the configured sites: leave TARGET out.")
         compare_with_state(context, as_json)
         return
+    from sitemap_store.check.address import UNKNOWN
     from sitemap_store.check.findings import Findings
-    from sitemap_store.check.folder import UNKNOWN
     from sitemap_store.check.tree import Tree
 
     findings = Findings(limit)
@@ -161,7 +161,10 @@ def _check_folder(tree: Tree, target: _Target, progress: Progress) -> str:
             done=lambda path: progress.advance(task, _size(path)),
         )
     except OSError as error:
-        raise SitemapdError(f"{target.folder} can't be read: {error}") from error
+        raise SitemapdError(
+            f"{error.filename or target.folder} can't be read ({error.strerror or error}): let the user that "
+            "runs this read it"
+        ) from error
 
 
 def _size(path: Path) -> int:
@@ -236,11 +239,12 @@ def _print(findings: Findings, files: int, urls: int, assumed: list[str]) -> Non
             click.echo(f"{more:,} more of {code}; --limit prints more")
     for base in assumed:
         click.echo(f"The folder is taken for {base}; --base-url sets another address.")
-    counts = ", ".join(
-        f"{(count := findings.count(severity)):,} {severity}{'' if count == 1 else 's'}"
-        for severity in ("error", "warning", "note")
-    )
-    click.echo(f"{files:,} files, {urls:,} URLs: {counts}")
+    counts = ", ".join(_many(findings.count(severity), severity) for severity in ("error", "warning", "note"))
+    click.echo(f"{_many(files, 'file')}, {_many(urls, 'URL')}: {counts}")
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def compare_with_state(context: Context, as_json: bool) -> None:

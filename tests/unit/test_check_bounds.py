@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sitemap_store.check import content, folder
+from sitemap_store.check.address import UNKNOWN
 from tests.check_trees import BASE, HEAD, check, check_written, index, url, urlset, write
 
 ROOT = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
@@ -135,7 +136,7 @@ def test_a_tree_has_a_largest_number_of_files(tmp_path: Path, monkeypatch: pytes
         ({"s/sitemap.xml": index("s/a.xml"), "s/a.xml": urlset(url("s/a"))}, BASE),
         ({"robots.txt": f"Sitemap: {BASE}x/sitemap.xml", "sitemap.xml": urlset(url("x/a"))}, f"{BASE}x/"),
         ({"shop/sitemap.xml": urlset(url("shop/a"))}, BASE),
-        ({"sitemap.xml": urlset()}, folder.UNKNOWN),
+        ({"sitemap.xml": urlset()}, UNKNOWN),
     ],
 )
 def test_the_address_of_a_folder_is_inferred(tmp_path: Path, files: dict[str, str], base: str) -> None:
