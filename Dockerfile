@@ -30,7 +30,7 @@ EXPOSE 8321
 
 # For the commands that answer HTTP (`serve`, `run`). Give the others their own, as docker-compose.yml does.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 \
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8321/healthz', timeout=4)"]
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8321/readyz', timeout=4)"]
 
 ENTRYPOINT ["sitemapd"]
 CMD ["--help"]

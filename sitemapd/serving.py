@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 from ipaddress import ip_address, ip_network
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.types import ASGIApp
 
@@ -16,9 +18,11 @@ from sitemapd.api import push_api, tokens
 from sitemapd.build import Parts
 from sitemapd.held import held_report
 from sitemapd.memory import ease_collector
-from sitemapd.web.application import Application, Health, application, no_api
+from sitemapd.settings import Settings
+from sitemapd.web.application import Application, application, no_api
 from sitemapd.web.front import Network
-from sitemapd.web.server import Server
+from sitemapd.web.probes import Health
+from sitemapd.web.server import Server, listen
 from sitemapd.web.views import ServedSite
 
 REDIS_S: Final = 3.0
@@ -62,7 +66,31 @@ def proxies(parts: Parts) -> list[Network]:
     return found
 
 
-def server(parts: Parts, app: Application, listener: socket.socket) -> Server:
+class Listeners(NamedTuple):
+    """The ports that a process answers HTTP on."""
+
+    http: socket.socket
+    probes: socket.socket | None = None
+
+
+@contextmanager
+def listeners(settings: Settings, host: str, port: int) -> Iterator[Listeners]:
+    """Take the port, and that of `probes` where it is set; both are closed at the end. Raises BadSetting."""
+    with listen(host, port) as http:
+        if settings.probes is None:
+            yield Listeners(http)
+            return
+        probe_host, _, probe_port = settings.probes.rpartition(":")
+        if not probe_host or not (probe_port.isascii() and probe_port.isdecimal()) or int(probe_port) > 65535:
+            raise BadSetting(
+                setting="probes",
+                detail=f"{settings.probes!r} is no address and port such as 127.0.0.1:8322.",
+            )
+        with listen(probe_host.strip("[]"), int(probe_port), "probes") as probes:
+            yield Listeners(http, probes)
+
+
+def server(parts: Parts, app: Application, taken: Listeners) -> Server:
     """The server of an application, with the bounds of the settings. Raises BadSetting."""
     networks = proxies(parts)
 
@@ -77,7 +105,8 @@ def server(parts: Parts, app: Application, listener: socket.socket) -> Server:
     settings = parts.settings
     return Server(
         app,
-        listener,
+        taken.http,
+        probes=taken.probes,
         connections=settings.connections,
         per_peer=settings.connections_per_peer,
         shared=shared,

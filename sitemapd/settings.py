@@ -198,6 +198,8 @@ class Settings(BaseModel):
     """HTTP connections at a time; idle and slow ones are closed for new ones."""
     connections_per_peer: int = Field(256, ge=4, le=100_000)
     """HTTP connections of one address; this machine and `trusted_proxies` have no bound of their own."""
+    probes: str | None = None
+    """HOST:PORT that answers `/livez`, `/readyz` and `/metrics` alone, from a thread of its own."""
     access_log: bool = True
     """Log a line for each HTTP request."""
     sites: dict[str, SiteSettings] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from sitemapd.cli import Context
 if TYPE_CHECKING:
     from sitemapd.build import Parts
     from sitemapd.embedded import EmbeddedServer
+    from sitemapd.serving import Listeners
     from sitemapd.settings import Settings
 
 log = logging.getLogger("sitemapd")
@@ -53,7 +53,7 @@ def run(
     from sitemapd.build import build
     from sitemapd.embedded import EmbeddedServer
     from sitemapd.services import stop_on_signals
-    from sitemapd.web import listen
+    from sitemapd.serving import listeners
 
     parts = build(settings, file=context.config)
     for name in {**parts.sources, **parts.databases}:
@@ -65,21 +65,21 @@ def run(
             hint="Give --base-url and --output, or add one under [sites.NAME].",
         )
     stop = stop_on_signals()
-    with listen(host, port) as listener:
+    with listeners(settings, host, port) as taken:
         file = None
         if base_url is not None:
             # Before the state is looked at: a refusal names the command that helps, which reads this file.
             file = _remember(settings)
             parts = build(settings, file=file)
         if settings.redis_url is not None:
-            _run(context, parts, stop, listener, file)
+            _run(context, parts, stop, taken, file)
         else:
             server = EmbeddedServer(settings.data_dir)
             try:
                 server.start()
                 keeping = _keep_running(server, stop)
                 try:
-                    _run(context, parts, stop, listener, file)
+                    _run(context, parts, stop, taken, file)
                 finally:
                     stop.set()
                     keeping.join()  # or it would start anew what is stopped next
@@ -88,7 +88,7 @@ def run(
     log.info("Stopped", extra={"action": "stopped"})
 
 
-def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, file: Path | None) -> None:
+def _run(context: Context, parts: Parts, stop: Event, taken: Listeners, file: Path | None) -> None:
     from sitemapd.begin import begin
     from sitemapd.reporting import Reporter
     from sitemapd.services import (
@@ -112,7 +112,7 @@ def _run(context: Context, parts: Parts, stop: Event, listener: socket.socket, f
     watching = watchers(parts)
     rescan_on_hangup([*watching, *relaying])
     supervised = supervisor(parts, configs, as_json=context.log_json)
-    web = server(parts, served(parts, lambda: health(parts, supervised, watching, relaying)), listener)
+    web = server(parts, served(parts, lambda: health(parts, supervised, watching, relaying)), taken)
     reporter = Reporter(parts, watching)
     relay_reporter = Reporter(parts, relaying, kind="relay")
     scrubbing = scrubbers(parts, configs)

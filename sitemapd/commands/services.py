@@ -81,15 +81,14 @@ def serve(context: Context, host: str, port: int) -> None:
     context.configure_logging()
     parts = context.parts
     from sitemapd.services import health, stop_on_signals
-    from sitemapd.serving import served, server
-    from sitemapd.web import listen
+    from sitemapd.serving import listeners, served, server
 
     if not parts.sites:
         raise BadSetting(
             setting="sites", detail="no site is configured.", hint="Add a table such as [sites.main]."
         )
-    with listen(host, port) as listener:
-        web = server(parts, served(parts, lambda: health(parts, None, [])), listener)
+    with listeners(parts.settings, host, port) as taken:
+        web = server(parts, served(parts, lambda: health(parts, None, [])), taken)
         stop = stop_on_signals()
         web.start()
         log.info("Serving at %s", web.address, extra={"action": "serving"})

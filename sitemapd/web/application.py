@@ -12,12 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata, resources
 from typing import Final, NamedTuple
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -27,15 +25,13 @@ from sitemap_store.model.site import INDEX_NAME
 from sitemapd.web.access import Access
 from sitemapd.web.files import CACHE, HEADERS, Files, missing
 from sitemapd.web.front import Front, Network
-from sitemapd.web.metrics import StateCollector
 from sitemapd.web.page import FORM_MAX, SECURITY, Feed, Page
+from sitemapd.web.probes import Health, Probes
 from sitemapd.web.views import Calls, ServedSite, Views
 
 FORM_S: Final = 10.0
 """Seconds that a login form may take to come."""
 ASSETS: Final = {"style.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-
-Health = Callable[[], tuple[bool, Mapping[str, object]]]
 
 
 async def no_api(scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,16 +49,16 @@ def application(
 ) -> Application:
     """The application; `api` is the push API. There must be a site.
 
-    `/livez` answers 200 as long as the process serves. `/healthz` answers 200 once everything is ready
+    `/livez` answers 200 as long as the process serves. `/readyz` answers 200 once everything is ready
     and 503 before, with what it waits for.
     """
     closing = threading.Event()
-    served = _Served(sites, health, closing)
+    views, access = Views(sites), Access({name: each.tokens for name, each in sites.items()})
+    probes = Probes(health, views, access).routes
+    served = _Served(sites, views, access, closing)
     app = Starlette(
         routes=[
-            Route("/livez", served.livez),
-            Route("/healthz", served.healthz),
-            Route("/metrics", served.metrics),
+            *probes,
             Route("/login", served.login_form, methods=["GET"]),
             Route("/login", served.login, methods=["POST"]),
             Route("/logout", served.logout, methods=["POST"]),
@@ -74,56 +70,34 @@ def application(
         ],
     )
     app.router.redirect_slashes = False  # a file's name has one spelling
-    return Application(Front(app, api, proxies=proxies), closing)
+    alone = Starlette(routes=probes)
+    return Application(
+        asgi=Front(app, api, proxies=proxies),
+        probes=Front(alone, alone, proxies=proxies),
+        closing=closing,
+    )
 
 
 class Application(NamedTuple):
     """What a server runs, and the flag that ends its live feeds."""
 
     asgi: ASGIApp
+    probes: ASGIApp
+    """`/livez`, `/readyz` and `/metrics` alone."""
     closing: threading.Event
 
 
 class _Served:
-    def __init__(self, sites: Mapping[str, ServedSite], health: Health, closing: threading.Event) -> None:
+    def __init__(
+        self, sites: Mapping[str, ServedSite], views: Views, access: Access, closing: threading.Event
+    ) -> None:
         self._sites = sites
-        self._health = health
         self._files = {name: Files(each.folder) for name, each in sites.items()}
-        self._access = Access({name: each.tokens for name, each in sites.items()})
-        self._views = Views(sites)
-        self._page = Page(self._views, self._access, metadata.version("sitemapd"))
+        self._page = Page(views, access, metadata.version("sitemapd"))
         self._calls = Calls()
-        self._feed = Feed(self._views, self._calls, self._access, closing)
+        self._feed = Feed(views, self._calls, access, closing)
         folder = resources.files("sitemapd.web").joinpath("static")
         self._assets = {name: folder.joinpath(name).read_bytes() for name in ASSETS}
-
-    async def livez(self, request: Request) -> Response:
-        return JSONResponse({"live": True}, headers=HEADERS)
-
-    async def healthz(self, request: Request) -> Response:
-        try:
-            ready, detail = await self._calls.run(self._health)
-        except SitemapdError:
-            ready, detail = False, {"waiting_for": ["redis"]}
-        return JSONResponse({"ready": ready, **detail}, status_code=200 if ready else 503, headers=HEADERS)
-
-    async def metrics(self, request: Request) -> Response:
-        sites = self._access.sites(request)
-        if not sites:
-            headers = {**HEADERS, "WWW-Authenticate": 'Bearer realm="sitemapd"'}
-            return PlainTextResponse("A token is needed.\n", 401, headers=headers)
-        encode, kind = choose_encoder(request.headers.get("accept", ""))
-        headers = {**HEADERS, "Content-Type": kind, "Cache-Control": "no-store"}
-
-        def collected(views: Views | None) -> bytes:
-            registry = CollectorRegistry()
-            registry.register(StateCollector(views, sites))
-            return encode(registry)
-
-        try:
-            return Response(await self._calls.run(collected, self._views), headers=headers)
-        except SitemapdError:
-            return Response(collected(None), headers=headers)
 
     async def home(self, request: Request) -> Response:
         if "text/html" in request.headers.get("accept", ""):

@@ -1,4 +1,8 @@
-"""The uvicorn server in a thread of its own, and the port that it listens on."""
+"""The uvicorn servers, each in a thread of its own, and the ports that they listen on.
+
+uvloop takes one new connection in each round of its loop, so with 2,000 busy clients a new one waits for
+seconds. Probes that must be answered in time have a listener with a loop of its own (`probes`).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from functools import partial
 from typing import Literal, cast
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from producers.http.auth import loopback
 from sitemap_store.errors import BadSetting
@@ -23,13 +28,14 @@ LOOP: Literal["auto", "asyncio"] = "auto"
 IDLE_S = 5
 CONNECTIONS = 4000
 PER_PEER = 256
+PROBE_CONNECTIONS = 64
 _OTHER_FILES = 256
 """File descriptors that are left for all that is no connection."""
 GRACE_S = 3
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Take a port, 0 for any that is free, before anything else is started. Raises BadSetting."""
+def listen(host: str, port: int, setting: str = "--port") -> socket.socket:
+    """Take a port, 0 for any that is free, first of all. Raises BadSetting of `setting`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol by name: only then does asyncio set TCP_NODELAY, and answers don't wait 40 ms for an ACK.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -40,7 +46,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise BadSetting(
-            setting="--port",
+            setting=setting,
             detail=f"{host}:{port} can't be listened on ({error.strerror}).",
             hint="Choose another port, or 0 for any that is free.",
         ) from error
@@ -48,7 +54,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class Server:
-    """A uvicorn server in a thread of its own; `listener` (see `listen`) stays the caller's to close.
+    """The server of `listener`, and of `probes` where there is one; the caller closes both.
 
     `connections` in all and `per_peer` of one address may be open; no bound for an address that is `shared`.
     """
@@ -58,15 +64,39 @@ class Server:
         app: Application,
         listener: socket.socket,
         *,
+        probes: socket.socket | None = None,
         connections: int = CONNECTIONS,
         per_peer: int = PER_PEER,
         shared: Callable[[str], bool] = loopback,
     ) -> None:
-        self._socket = listener
-        self._app = app
-        open_ = Connections(min(connections, _files() - _OTHER_FILES), per_peer, shared)
+        self._closing = app.closing
+        most = min(connections, _files() - _OTHER_FILES)
+        self._running = [_Running("http", app.asgi, listener, Connections(most, per_peer, shared))]
+        if probes is not None:
+            few = Connections(PROBE_CONNECTIONS, PROBE_CONNECTIONS, shared)
+            self._running.append(_Running("probes", app.probes, probes, few))
+        self.address = self._running[0].address
+
+    def start(self) -> None:
+        """Answer from now on."""
+        for each in self._running:
+            each.thread.start()
+
+    def stop(self) -> None:
+        """Finish the requests in hand, live feeds excepted, and end."""
+        self._closing.set()
+        for each in self._running:
+            each.server.should_exit = True
+        for each in self._running:
+            each.thread.join(GRACE_S + 2)
+
+
+class _Running:
+    """One listener's uvicorn server and its thread."""
+
+    def __init__(self, name: str, asgi: ASGIApp, listener: socket.socket, open_: Connections) -> None:
         config = uvicorn.Config(
-            app.asgi,
+            asgi,
             http=cast("type[asyncio.Protocol]", partial(Patient, connections=open_)),
             loop=LOOP,
             log_config=None,
@@ -77,24 +107,13 @@ class Server:
             timeout_keep_alive=IDLE_S,
             timeout_graceful_shutdown=GRACE_S,
         )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(
+            target=self.server.run, kwargs={"sockets": [listener]}, name=name, daemon=True
+        )
         host, port, *_ = listener.getsockname()
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{port}/"
-
-    def start(self) -> None:
-        """Answer from now on."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Finish the requests in hand, live feeds excepted, and end."""
-        self._app.closing.set()
-        self._server.should_exit = True
-        self._thread.join(GRACE_S + 2)
-
-    def _run(self) -> None:
-        self._server.run(sockets=[self._socket])
 
 
 def _files() -> int:

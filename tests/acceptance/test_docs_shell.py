@@ -174,7 +174,7 @@ class Shell:
         if self._service.poll() is not None:
             raise RuntimeError(f"the service ended with {self._service.returncode}")
         try:
-            return httpx.get(f"http://127.0.0.1:{self.port}/healthz").status_code == 200
+            return httpx.get(f"http://127.0.0.1:{self.port}/readyz").status_code == 200
         except httpx.TransportError:
             return False
 

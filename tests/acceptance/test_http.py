@@ -142,6 +142,6 @@ def test_only_reading_is_allowed(web: Web, method: str) -> None:
 
 
 def test_health_and_home(web: Web) -> None:
-    """/healthz is 200 with Redis there; / names the index."""
-    assert web.ask("/healthz").status == 200
+    """/readyz is 200 with Redis there; / names the index."""
+    assert web.ask("/readyz").status == 200
     assert web.ask("/").body.decode().strip().endswith("/sitemap.xml")

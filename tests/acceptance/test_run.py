@@ -47,7 +47,7 @@ class Run:
         said = json.loads(service.says('"redis_started"'))["message"]
         self.redis_url = said[said.index("unix://") :]
         self.address = service.says("Serving at ").removeprefix("Serving at ")
-        until(lambda: self.get("healthz") == 200, what="/healthz is 200")
+        until(lambda: self.get("readyz") == 200, what="/readyz is 200")
         return service
 
     def get(self, path: str) -> int:
@@ -178,7 +178,7 @@ def test_second_run_on_the_same_data_is_refused(site: Run) -> None:
         *("--data-dir", "data", "--port", "0"),
     )
     assert "another `sitemapd run` is using" in refused.refusal()
-    assert site.get("healthz") == 200
+    assert site.get("readyz") == 200
     assert service.stop() == 0
 
 

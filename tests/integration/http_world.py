@@ -83,7 +83,7 @@ class HttpWorld:
             status=lambda name: report(Store(self.redis, make_site(name=name))),
             caps=caps,
         )
-        app = Application(Front(Starlette(), api), threading.Event())
+        app = Application(asgi=Front(Starlette(), api), probes=Starlette(), closing=threading.Event())
         self._listener = listen("127.0.0.1", 0)
         self.server = Server(app, self._listener)
         self.server.start()

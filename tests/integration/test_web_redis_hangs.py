@@ -17,7 +17,7 @@ import pytest
 from sitemap_store.redis.once import HOLD_MS
 from sitemapd.build import build
 from sitemapd.services import health
-from sitemapd.serving import served, server
+from sitemapd.serving import Listeners, served, server
 from sitemapd.settings import Settings
 from sitemapd.web import listen
 from tests.acceptance.until import until
@@ -40,7 +40,7 @@ def web(any_redis: RedisServer, redis_url: str, tmp_path: Path) -> Iterator[Web]
         client = stack.enter_context(any_redis.client())
         publish(World(client, parts.sites["shop"], tmp_path / "public"), added("page"))
         listener = stack.enter_context(listen("127.0.0.1", 0))
-        running = server(parts, served(parts, lambda: health(parts, None, [])), listener)
+        running = server(parts, served(parts, lambda: health(parts, None, [])), Listeners(listener))
         running.start()
         stack.callback(running.stop)
         yield Web(running.address)
@@ -87,7 +87,7 @@ def test_files_are_served_while_pages_and_pushes_wait(hangs: Web) -> None:
         asked = [waiting.submit(hangs.page) for _ in range(30)]
         asked += [waiting.submit(post, hangs) for _ in range(20)]
         asked += [waiting.submit(look_up, hangs) for _ in range(10)]
-        asked += [waiting.submit(hangs.ask, "/healthz") for _ in range(10)]
+        asked += [waiting.submit(hangs.ask, "/readyz") for _ in range(10)]
         metrics = waiting.submit(hangs.ask, "/metrics")
         files = ("/sitemap.xml", "/sitemap-pages-1.xml", "/robots.txt", "/livez")
         times = sorted(took(hangs, path) for path in files * 5)
@@ -98,7 +98,7 @@ def test_files_are_served_while_pages_and_pushes_wait(hangs: Web) -> None:
 
 @pytest.mark.parametrize(
     "ask",
-    [post, look_up, put, Web.page, lambda web: web.ask("/v1/status"), lambda web: web.ask("/healthz")],
+    [post, look_up, put, Web.page, lambda web: web.ask("/v1/status"), lambda web: web.ask("/readyz")],
     ids=["push", "look-up", "list", "page", "status", "health"],
 )
 def test_what_needs_redis_is_503_before_a_command_times_out(hangs: Web, ask: Callable[[Web], Answer]) -> None:

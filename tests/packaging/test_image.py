@@ -83,7 +83,7 @@ def test_the_image_leaves_the_build_tools_behind() -> None:
 def test_the_image_says_when_it_is_healthy() -> None:
     """Its health check asks the address that serving answers on."""
     (check,) = instructions("HEALTHCHECK")
-    assert "/healthz" in check
+    assert "/readyz" in check
     (port,) = instructions("EXPOSE")
     assert f":{port}/" in check
 
