@@ -40,7 +40,7 @@ class TreeShard(NamedTuple):
 
     def place(self, site: Site) -> tuple[int, int]:
         """Its partition, and the number of its index file in there."""
-        return (self.number - 1) % site.partitions, (self.index_number - 1) // site.partitions + 1
+        return site.partition_of(self.number), (self.index_number - 1) // site.partitions + 1
 
 
 def restore_tree(store: Store, folder: Folder, *, alive: Callable[[], None] = lambda: None) -> Restored:

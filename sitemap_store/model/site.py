@@ -46,6 +46,10 @@ class Site:
         """The partition that holds a URL."""
         return int.from_bytes(digest[-2:], "big") % self.partitions if self.partitions > 1 else 0
 
+    def partition_of(self, number: int) -> int:
+        """The partition of the shard with that number, from 1: the partitions take the numbers in turn."""
+        return (number - 1) % self.partitions
+
     def shard_file(self, section: str, number: int) -> str:
         """The name of a shard's file in the output."""
         return f"sitemap-{section}-{number}.xml{'.gz' if self.gzip else ''}"

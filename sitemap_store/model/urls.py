@@ -85,10 +85,10 @@ class UrlRules:
         # The location rule is a prefix test: without the "/" it would let other hosts in.
         normal = normalise_base(self.base)
         if normal != self.base:
-            raise _bad_base(f"{_shown(self.base)} is not in its normal form.", f"Write {normal}")
+            raise _bad_base("base_url", f"{_shown(self.base)} is not in its normal form.", f"Write {normal}")
         longest = self.limits.loc_max - len(self.base)
         if longest < 0:
-            raise _bad_base(f"{_shown(self.base)} is longer than any URL in a sitemap may be.")
+            raise _bad_base("base_url", f"{_shown(self.base)} is longer than any URL in a sitemap may be.")
         shortest = max(0, self.limits.loc_min - len(self.base))
         characters = f"[{_CLASS}/]" if self.strip_query else f"[{_CLASS}/?]"
         plain = re.compile(
@@ -150,21 +150,21 @@ def _unscoped(rules: UrlRules) -> UrlRules:
     return replace(rules, cross_submission=True, strip_query=frozenset())
 
 
-def normalise_base(url: object) -> str:
+def normalise_base(url: object, setting: str = "base_url") -> str:
     """Return the normal form of a site's `base_url`, the address of a folder, ending in "/".
 
-    Raises BadSetting (setting "base_url") for what is no http(s) address of a folder.
+    Raises BadSetting of `setting` for what is no http(s) address of a folder.
     """
     if not isinstance(url, str):
-        raise _bad_base(f"must be text, not {type(url).__name__}.")
+        raise _bad_base(setting, f"must be text, not {type(url).__name__}.")
     try:
         parts = _parts(url)
     except Refused as refused:
-        raise _bad_base(refused.detail) from refused
+        raise _bad_base(setting, refused.detail) from refused
     if parts.query is not None or parts.fragment is not None:
-        raise _bad_base(f"{_shown(url)} has a query or a fragment, which no folder has.")
+        raise _bad_base(setting, f"{_shown(url)} has a query or a fragment, which no folder has.")
     if _SITEMAP_FILE.fullmatch(parts.path):
-        raise _bad_base(f"{_shown(url)} is the address of a sitemap and not of its folder.")
+        raise _bad_base(setting, f"{_shown(url)} is the address of a sitemap and not of its folder.")
     return parts.origin + (parts.path if parts.path.endswith("/") else parts.path + "/")
 
 
@@ -322,8 +322,8 @@ def _refused(raw: str, rule: str, detail: str) -> Refused:
     return Refused(loc=loc, rule=rule, detail=detail)
 
 
-def _bad_base(detail: str, hint: str = _BASE_HINT) -> BadSetting:
-    return BadSetting(setting="base_url", detail=detail, hint=hint)
+def _bad_base(setting: str, detail: str, hint: str = _BASE_HINT) -> BadSetting:
+    return BadSetting(setting=setting, detail=detail, hint=hint)
 
 
 def _shown(value: str) -> str:

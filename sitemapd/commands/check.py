@@ -107,7 +107,7 @@ def _targets(context: Context, target: str | None, base_url: str | None) -> list
         return [_Target(url=target)]
     path = Path(target) if target is not None else None
     if path is not None and path.exists():
-        base = normalise_base(base_url) if base_url is not None else None
+        base = normalise_base(base_url, "--base-url") if base_url is not None else None
         folder = path if path.is_dir() else path.parent
         return [
             _Target(folder=folder, file=None if path.is_dir() else path, base=base, robots=_robots(folder))
@@ -133,7 +133,8 @@ def _targets(context: Context, target: str | None, base_url: str | None) -> list
         site = sites[name]
         folders = [site.output, *(Path(str(watch["directory"])) for watch in site.watch.values())]
         robots = next(filter(None, map(_robots, folders)), None)
-        found.append(_Target(folder=site.output, base=normalise_base(site.base_url), robots=robots))
+        base = normalise_base(site.base_url, f"sites.{name}.base_url")
+        found.append(_Target(folder=site.output, base=base, robots=robots))
     return found
 
 

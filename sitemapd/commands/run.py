@@ -195,6 +195,7 @@ def _settings(
     output: Path | None,
     data_dir: Path | None,
 ) -> Settings:
+    from sitemap_store.model.urls import normalise_base
     from sitemapd.settings import DEFAULT_FILE, load
 
     flags: dict[str, Any] = {}
@@ -215,7 +216,7 @@ def _settings(
             detail="is missing: a site on the command line needs --base-url and --output.",
             hint="Give both, or neither and a configuration file.",
         )
-    site: dict[str, Any] = {"base_url": base_url, "output": output.absolute()}
+    site: dict[str, Any] = {"base_url": normalise_base(base_url, "--base-url"), "output": output.absolute()}
     if directory is not None:
         site["watch"] = {"pages": {"directory": str(directory.absolute())}}
     file = context.config

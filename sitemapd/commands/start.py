@@ -39,7 +39,7 @@ output = {output}
 def init(context: Context, base_url: str, output: str, force: bool) -> None:
     """Write a configuration file to start from."""
     file = context.config or Path(DEFAULT_FILE)
-    base = normalise_base(base_url)
+    base = normalise_base(base_url, "--base-url")
     if file.exists() and not force:
         raise BadSetting(
             setting="--config", detail=f"{file} is there already.", hint="Overwrite it with --force."

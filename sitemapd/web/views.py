@@ -192,7 +192,7 @@ class Views:
         except Refused as refused:
             detail = refused.detail
         if found is not None:
-            place = (found.number - 1) % store.site.partitions, found.shard
+            place = store.site.partition_of(found.number), found.shard
             return Looked(loc, described(found, store.site.style(found.section)), place, "", ())
         refusals = tuple(row for row in store.rejected(REJECTED_MAX) if row["loc"] in (loc, url))
         return Looked(loc, {}, (0, 0), detail, refusals[:REFUSALS])

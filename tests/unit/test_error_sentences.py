@@ -44,6 +44,9 @@ URL: Final = "https://shop.example.com/a"
         ("triggers status catalogue", "'catalogue'", "[sites.NAME.database.SOURCE]"),
         ("--site shop status", "shop", "main"),
         ("init --base-url https://x.example/", "sitemapd.toml", "--force"),
+        ("init --base-url foo", "--base-url: 'foo'", "https://"),
+        ("run --base-url foo --output public", "--base-url: 'foo'", "https://"),
+        ("check . --base-url https://x.example/?q", "--base-url: 'https://x.example/?q'", "the folder"),
     ],
 )
 def test_wrong_usage_is_told_with_the_way_out(

@@ -56,6 +56,12 @@ def test_a_urls_partition_is_one_of_the_sites_own(loc: str, partitions: int) -> 
     assert place == site.partition(digest(loc))
 
 
+def test_partitions_take_the_shards_numbers_in_turn() -> None:
+    """The first shard is the first partition's, whatever number of partitions there is."""
+    assert [make_site(partitions=3).partition_of(number) for number in range(1, 7)] == [0, 1, 2, 0, 1, 2]
+    assert {make_site(partitions=1).partition_of(number) for number in range(1, 7)} == {0}
+
+
 def test_urls_spread_evenly_over_partitions() -> None:
     """Of 8,000 URLs each of 8 partitions gets about a thousand."""
     site = make_site(partitions=8)
