@@ -2,8 +2,8 @@
 
 Two thousand clients for a minute, with slow, broken and hostile ones among them (benchmarks/crowd.py). Exits
 with 1 if an event that was answered with 202 is not published, if anything else is, if an answer was wrong,
-if `/livez` failed, if the server's memory grew, or if a log has a traceback. Clients, server, Redis and
-workers share the machine, so latencies are those of the clients' processes too.
+if `/livez` or `/readyz` failed, if its memory grew, or if a log has a traceback. Clients, server,
+Redis and workers share the machine, so latencies are those of the clients' processes too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -42,7 +42,9 @@ class Watch:
     megabytes: list[float]
     """Of its resident memory, from before the first client to after the last."""
     livez: list[float]
-    """Seconds of each answer of `/livez`."""
+    """Seconds of each answer of `/livez` on the clients' port."""
+    probes: list[float]
+    """Seconds of each answer of `/livez` and `/readyz` on a port of their own."""
     faults: list[str]
 
     def third(self, number: int) -> float:
@@ -62,14 +64,21 @@ class Report:
 
 def press(server: Server, clients: int, seconds: float) -> tuple[crowd.Notes, Watch]:
     """Let the crowd at a server, and watch it meanwhile."""
-    watch = Watch(megabytes=[_resident(server.pid)], livez=[], faults=[])
-    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as processes:
+    watch = Watch(megabytes=[_resident(server.pid)], livez=[], probes=[], faults=[])
+    with (
+        ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as processes,
+        ThreadPoolExecutor(1) as patient,
+    ):
         parts = [
             processes.submit(crowd.run, server.address, clients, slice(number, None, PROCESSES), seconds)
             for number in range(PROCESSES)
         ]
+        among_clients = patient.submit(_livez, server, watch)
         while not all(part.done() for part in parts):
-            _look(server, watch)
+            watch.probes.extend(_ask(server.probes, path, watch.faults) for path in ("/livez", "/readyz"))
+            watch.megabytes.append(_resident(server.pid))
+            if among_clients.done():
+                among_clients = patient.submit(_livez, server, watch)
             time.sleep(EVERY_S)
         notes = crowd.Notes()
         for part in parts:
@@ -95,6 +104,7 @@ def judge(notes: crowd.Notes, watch: Watch, output: Path, clients: int, seconds:
         "p50 ms": quantile(notes.took, 0.5) * 1000,
         "p99 ms": quantile(notes.took, 0.99) * 1000,
         "livez max ms": max(watch.livez) * 1000,
+        "probes max ms": max(watch.probes) * 1000,
         "MB at start": watch.megabytes[0],
         "1st third": watch.third(0),
         "2nd third": watch.third(1),
@@ -135,20 +145,24 @@ def tracebacks(log: str) -> list[str]:
     return [found[0] for found in _TRACEBACK.finditer(log)]
 
 
-def _look(server: Server, watch: Watch) -> None:
+def _livez(server: Server, watch: Watch) -> None:
+    watch.livez.append(_ask(server.address, "/livez", watch.faults))
+
+
+def _ask(address: tuple[str, int], path: str, faults: list[str]) -> float:
+    """Seconds until an answer on a new connection."""
     begin = time.perf_counter()
-    asked = http.client.HTTPConnection(*server.address, timeout=30)
+    asked = http.client.HTTPConnection(*address, timeout=30)
     try:
-        asked.request("GET", "/livez")
+        asked.request("GET", path)
         status = asked.getresponse().status
         if status != 200:
-            watch.faults.append(f"/livez was answered with {status}")
+            faults.append(f"{path} was answered with {status}")
     except OSError as error:
-        watch.faults.append(f"/livez was not answered: {error!r}")
+        faults.append(f"{path} was not answered: {error!r}")
     finally:
         asked.close()
-    watch.livez.append(time.perf_counter() - begin)
-    watch.megabytes.append(_resident(server.pid))
+    return time.perf_counter() - begin
 
 
 def _resident(pid: int) -> float:

@@ -37,6 +37,8 @@ class Server(NamedTuple):
 
     address: tuple[str, int]
     pid: int
+    probes: tuple[str, int]
+    """The listener of probes alone."""
 
     def cpu(self) -> float:
         """The seconds of CPU that it took so far."""
@@ -163,19 +165,28 @@ def serving(service: Service) -> Iterator[Server]:
     """`sitemapd serve` beside a service."""
     log = service.folder / "serve.log"
     with log.open("wb") as out:
-        process = subprocess.Popen(service.command("serve", "--port", "0"), stderr=out)
+        process = subprocess.Popen(
+            service.command("serve", "--port", "0"),
+            stderr=out,
+            env={**os.environ, "SITEMAPD_PROBES": "127.0.0.1:0"},
+        )
     try:
         deadline = time.monotonic() + 30
         while "Serving at http" not in log.read_text():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(log.read_text())
             time.sleep(0.05)
-        text = log.read_text()
-        parts = urlsplit(text[text.index("http://") :].split()[0])
-        yield Server((parts.hostname or "", parts.port or 0), process.pid)
+        said = log.read_text()
+        yield Server(place_in(said, "Serving at "), process.pid, place_in(said, "Answering probes at "))
     finally:
         process.terminate()
         process.wait(20)
+
+
+def place_in(text: str, words: str) -> tuple[str, int]:
+    """Host and port of the address behind these words."""
+    parts = urlsplit(text.partition(words)[2].split()[0])
+    return parts.hostname or "", parts.port or 0
 
 
 def settled(service: Service) -> None:

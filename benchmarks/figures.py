@@ -70,6 +70,7 @@ def measured(
             "p50_ms": round(crowd["p50 ms"]),
             "p99_ms": round(crowd["p99 ms"]),
             "livez_max_ms": round(crowd["livez max ms"]),
+            "probes_max_ms": round(crowd["probes max ms"]),
             "lost": int(crowd["lost"]),
             "mb": [round(crowd[name]) for name in ("MB at start", "1st third", "2nd third", "3rd third")],
         },
@@ -131,7 +132,8 @@ def blocks(figures: dict[str, Any]) -> dict[str, str]:
                 "answers 202",
                 f"{crowd['answers_per_second']}/s, p50 {crowd['p50_ms']:,} ms, p99 {crowd['p99_ms']:,} ms",
             ),
-            ("longest answer of `/livez`", f"{crowd['livez_max_ms']:,} ms"),
+            ("longest answer of `/livez` on the clients' port", f"{crowd['livez_max_ms']:,} ms"),
+            ("longest answer of `/livez` and `/readyz` on their own port", f"{crowd['probes_max_ms']:,} ms"),
             (
                 "memory of `serve` before, and at most in each third",
                 f"{before}; {', '.join(map(str, thirds))} MB",

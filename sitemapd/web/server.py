@@ -7,6 +7,7 @@ seconds. Probes that must be answered in time have a listener with a loop of its
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 import socket
 import threading
@@ -32,6 +33,8 @@ PROBE_CONNECTIONS = 64
 _OTHER_FILES = 256
 """File descriptors that are left for all that is no connection."""
 GRACE_S = 3
+
+log = logging.getLogger(__name__)
 
 
 def listen(host: str, port: int, setting: str = "--port") -> socket.socket:
@@ -81,6 +84,8 @@ class Server:
         """Answer from now on."""
         for each in self._running:
             each.thread.start()
+        for each in self._running[1:]:
+            log.info("Answering probes at %s", each.address, extra={"action": "serving_probes"})
 
     def stop(self) -> None:
         """Finish the requests in hand, live feeds excepted, and end."""
