@@ -7,6 +7,7 @@ import resource
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Literal, cast
 
@@ -26,6 +27,8 @@ PER_PEER = 256
 _OTHER_FILES = 256
 """File descriptors that are left for all that is no connection."""
 GRACE_S = 3
+TICK_S = 1.0
+"""How old the header `date` may be, in seconds."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -45,6 +48,28 @@ def listen(host: str, port: int) -> socket.socket:
             hint="Choose another port, or 0 for any that is free.",
         ) from error
     return listener
+
+
+class _Uvicorn(uvicorn.Server):
+    """Looks at whether it is to end once a second and when `end` is called, not ten times a second."""
+
+    _rouse: Callable[[], object] | None = None
+
+    async def main_loop(self) -> None:
+        """Answer requests until it is to end."""
+        loop, roused = asyncio.get_running_loop(), asyncio.Event()
+        self._rouse = partial(loop.call_soon_threadsafe, roused.set)
+        while not await self.on_tick(0):  # 0: each of them renews the header `date`
+            with suppress(TimeoutError):
+                await asyncio.wait_for(roused.wait(), TICK_S)
+        self._rouse = None
+
+    def end(self) -> None:
+        """Have it end, from any thread."""
+        self.should_exit = True
+        if self._rouse is not None:
+            with suppress(RuntimeError):  # it ended meanwhile, and its loop is closed
+                self._rouse()
 
 
 class Server:
@@ -77,7 +102,7 @@ class Server:
             timeout_keep_alive=IDLE_S,
             timeout_graceful_shutdown=GRACE_S,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Uvicorn(config)
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         host, port, *_ = listener.getsockname()
         shown = f"[{host}]" if ":" in host else host
@@ -90,7 +115,7 @@ class Server:
     def stop(self) -> None:
         """Finish the requests in hand, live feeds excepted, and end."""
         self._app.closing.set()
-        self._server.should_exit = True
+        self._server.end()
         self._thread.join(GRACE_S + 2)
 
     def _run(self) -> None:
