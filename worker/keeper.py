@@ -35,7 +35,7 @@ BUSY_S = 0.3
 ENOUGH = 4
 ENOUGH_S = 1.0
 """How long what is due may wait while that many jobs do: it then shares fewer and longer ones."""
-BEAT_S = 1.0
+BEAT_S = 2.0
 """Also how often the keeper looks although nothing is due: for leases and tombstones whose time is over."""
 MERGE_S = 5.0
 """How often the keeper looks for a section with sparse shards; two of them are then merged."""
