@@ -37,7 +37,7 @@ if sys.platform == "linux":
 
 log = logging.getLogger(__name__)
 
-CHECK_ROOT: Final = 0.5
+CHECK_ROOT: Final = 0.25
 """Seconds between two looks at the directory itself."""
 BATCH: Final = 5000
 """Paths that are looked at in one go."""
