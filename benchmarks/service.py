@@ -78,7 +78,7 @@ class Service:
         """Peak resident bytes of each worker process and of the supervisor, by process id."""
         assert self._worker is not None
         pids = [self._worker.pid, *_children(self._worker.pid)]
-        return {pid: _peak(pid) for pid in pids}
+        return {pid: peak_bytes(pid) for pid in pids}
 
 
 @contextmanager
@@ -105,7 +105,8 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in listing.split()]
 
 
-def _peak(pid: int) -> int:
+def peak_bytes(pid: int) -> int:
+    """Peak resident bytes of a process; 0 for one that has ended."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024

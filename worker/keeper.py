@@ -26,13 +26,17 @@ LOST_BUSY_MS = 60_000
 FASTEST_S = 0.03
 SLOWEST_S = 0.15
 """Also the pause after finding something: what comes due meanwhile then shares a job."""
+IDLE_S = 0.3
+"""The pause while nothing is due. What an append or a worker makes due at once is enqueued by them, so this
+delays only what is put off (by `min_interval` or as part of a bulk load) just after a quiet time."""
 BUSY = 8
 BUSY_S = 0.3
 """The pause after finding that many members at once: in bulk, more of them then share RQ's work for a job."""
 ENOUGH = 4
 ENOUGH_S = 1.0
 """How long what is due may wait while that many jobs do: it then shares fewer and longer ones."""
-BEAT_S = 1.0
+BEAT_S = 2.0
+"""Also how often the keeper looks although nothing is due: for leases and tombstones whose time is over."""
 MERGE_S = 5.0
 """How often the keeper looks for a section with sparse shards; two of them are then merged."""
 
@@ -76,8 +80,12 @@ class Keeper:
         return pause
 
     def _tick(self) -> float:
-        jobs, now = self._waker.waiting(), time.monotonic()
-        pause = BUSY_S
+        now = time.monotonic()
+        if now < min(self._next_beat, self._next_merge) and not any(
+            partition.has_due() for partition in self._partitions
+        ):
+            return IDLE_S
+        jobs, pause = self._waker.waiting(), BUSY_S
         if jobs < ENOUGH or now - self._kept >= ENOUGH_S:
             self._kept = now
             pause = self._keep(LOST_BUSY_MS if jobs else LOST_IDLE_MS)

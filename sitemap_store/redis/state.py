@@ -274,6 +274,11 @@ class Partition:
         """
         self._run("witness", number, *(part for pair in lastmods.items() for part in pair))
 
+    def has_due(self) -> bool:
+        """Whether a file waits to be published, now or later: `keep` costs several times as much."""
+        with translated():
+            return bool(self.client.exists(self.keys.due()))
+
     def keep(self, *, lost_ms: int, limit: int = 1000) -> tuple[int | None, Wake]:
         """What is due and has no job, now marked as having one; and ms until the next comes due."""
         put_off = max(self._interval, PUT_OFF_MS)

@@ -12,6 +12,7 @@ import resource
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Literal, cast
 
@@ -33,6 +34,8 @@ PROBE_CONNECTIONS = 64
 _OTHER_FILES = 256
 """File descriptors that are left for all that is no connection."""
 GRACE_S = 3
+TICK_S = 1.0
+"""How old the header `date` may be, in seconds."""
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +57,28 @@ def listen(host: str, port: int, setting: str = "--port") -> socket.socket:
             hint="Choose another port, or 0 for any that is free.",
         ) from error
     return listener
+
+
+class _Uvicorn(uvicorn.Server):
+    """Looks at whether it is to end once a second and when `end` is called, not ten times a second."""
+
+    _rouse: Callable[[], object] | None = None
+
+    async def main_loop(self) -> None:
+        """Answer requests until it is to end."""
+        loop, roused = asyncio.get_running_loop(), asyncio.Event()
+        self._rouse = partial(loop.call_soon_threadsafe, roused.set)
+        while not await self.on_tick(0):  # 0: each of them renews the header `date`
+            with suppress(TimeoutError):
+                await asyncio.wait_for(roused.wait(), TICK_S)
+        self._rouse = None
+
+    def end(self) -> None:
+        """Have it end, from any thread."""
+        self.should_exit = True
+        if self._rouse is not None:
+            with suppress(RuntimeError):  # it ended meanwhile, and its loop is closed
+                self._rouse()
 
 
 class Server:
@@ -91,7 +116,7 @@ class Server:
         """Finish the requests in hand, live feeds excepted, and end."""
         self._closing.set()
         for each in self._running:
-            each.server.should_exit = True
+            each.server.end()
         for each in self._running:
             each.thread.join(GRACE_S + 2)
 
@@ -112,7 +137,7 @@ class _Running:
             timeout_keep_alive=IDLE_S,
             timeout_graceful_shutdown=GRACE_S,
         )
-        self.server = uvicorn.Server(config)
+        self.server = _Uvicorn(config)
         self.thread = threading.Thread(
             target=self.server.run, kwargs={"sockets": [listener]}, name=name, daemon=True
         )

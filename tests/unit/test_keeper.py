@@ -20,6 +20,10 @@ class Partition:
     def __init__(self) -> None:
         self.looks: list[float] = []
 
+    def has_due(self) -> bool:
+        """It is."""
+        return True
+
     def keep(self, *, lost_ms: int) -> tuple[int | None, Wake]:
         """Note when it was asked."""
         self.looks.append(time.monotonic())
@@ -55,3 +59,21 @@ def test_due_shards_wait_while_jobs_do_and_not_for_long(jobs: int, monkeypatch: 
         assert len(partition.looks) < ticks
         assert max(gaps) < ENOUGH_S + 2 * BUSY_S
         assert min(gaps) >= ENOUGH_S
+
+
+def test_a_keeper_with_nothing_due_asks_no_more_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At rest it runs the script only for leases and tombstones; once a shard is due, with the next look."""
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    partition = Partition()
+    due = False
+    monkeypatch.setattr(partition, "has_due", lambda: due)
+    waker: Any = SimpleNamespace(waiting=lambda: 0, wake=lambda site, wakes: None)
+    some: Any = [partition]
+    keeper = Keeper(some, waker, Beat(alive=list, stuck=lambda _: None))
+    while now < 110:
+        now += keeper.tick()
+    assert 4 <= len(partition.looks) <= 10
+    due = True
+    keeper.tick()
+    assert partition.looks[-1] == now
