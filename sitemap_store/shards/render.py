@@ -15,6 +15,7 @@ from typing import NamedTuple
 from sitemap_store.model.entries import Entry
 from sitemap_store.model.protocol import SITEMAP_NS
 from sitemap_store.model.style import Style
+from sitemap_store.model.values import escape
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _URLSET_END = "</urlset>\n"
@@ -31,17 +32,6 @@ class Sized(NamedTuple):
 
     loc: str
     xml: bytes
-
-
-def escape(text: str) -> str:
-    """Text with the five characters that the protocol wants as entities (sitemaps.org, "Entity escaping")."""
-    return (
-        text.replace("&", "&amp;")
-        .replace("'", "&apos;")
-        .replace('"', "&quot;")
-        .replace("<", "&lt;")
-        .replace(">", "&gt;")
-    )
 
 
 def url_xml(entry: Entry, style: Style) -> str:
