@@ -7,7 +7,8 @@ Rules, in the order in which they are applied to each event of the log:
    race and changes nothing. At the same instant the later append wins. An event without `at`
    always applies, and counts as having happened when it was appended.
 3. `add` replaces the whole entry and makes its source the owner. `update` replaces the fields that
-   it names and keeps the owner; of a URL that isn't there it makes one, like `add`.
+   it names, and of the extensions each that it names, and keeps the owner; of a URL that isn't there it
+   makes one, like `add`.
 4. `delete` leaves a tombstone for `TOMBSTONE_MS`, of a URL that was never known too: its add may
    still be on the way. A delete that names a source touches that source's entry only, and its
    tombstone holds off that source's late events only.
@@ -23,6 +24,7 @@ from typing import NamedTuple
 
 from sitemap_store.model.entries import Entry, Tombstone
 from sitemap_store.model.events import Event, Logged, PlainAdds, plain_adds, read_log
+from sitemap_store.model.extensions import merge
 from sitemap_store.shards.snapshot import Snapshot
 
 TOMBSTONE_MS = 24 * 3600 * 1000
@@ -133,7 +135,8 @@ _MAKE = tuple.__new__
 
 def _added(event: Event, at: int) -> Entry:
     _op, loc, lastmod, changefreq, priority, _at, source, ext, _urgent = event
-    row = (loc, lastmod or "", changefreq or "", priority or "", at, source or "", ext or "")
+    ext = merge("", ext) if ext and event.op == "update" else ext or ""
+    row = (loc, lastmod or "", changefreq or "", priority or "", at, source or "", ext)
     return tuple.__new__(Entry, row)
 
 
@@ -147,5 +150,5 @@ def _updated(entry: Entry | None, event: Event, at: int) -> Entry:
         entry.priority if event.priority is None else event.priority,
         at,
         entry.source,
-        entry.ext if event.ext is None else event.ext,
+        merge(entry.ext, event.ext) if event.ext else entry.ext,
     )

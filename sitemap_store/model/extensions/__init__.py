@@ -59,7 +59,7 @@ def read_extensions(raw: object, page: Page) -> dict[str, Any]:
     What is wrong becomes warnings of `page`, and what remains of an extension is kept; one of which nothing
     remains is not in the result.
     """
-    if not isinstance(raw, dict):
+    if not isinstance(raw, Mapping):
         page.warn(f"ext: {shown(raw)} was left out: it is no JSON object keyed by the extension's name.")
         return {}
     for name in raw:
@@ -88,9 +88,11 @@ def read_extensions(raw: object, page: Page) -> dict[str, Any]:
 def canonical(values: Mapping[str, Any]) -> str:
     """Extensions as the one text that the log, the snapshot and the renderer use; "" for none.
 
-    `values` are those of `read_extensions`. An extension that is None is left out.
+    `values` are those of `read_extensions`, and what a source notes for itself, which no file shows (the
+    watcher's `digest`). An extension that is None is left out.
     """
-    there = {name: values[name] for name in EXTENSIONS if values.get(name) is not None}
+    names = [*EXTENSIONS, *sorted(values.keys() - EXTENSIONS.keys())]
+    there = {name: values[name] for name in names if values.get(name) is not None}
     return _encode(there) if there else ""
 
 

@@ -42,25 +42,6 @@ fre fr ger de gre el heb he hin hi hrv hr hun hu ind id ita it jpn ja kor ko lav
 per fa pol pl por pt ron ro rum ro rus ru slk sk slo sk slv sl spa es srp sr swe sv tha th tur tr ukr uk
 urd ur vie vi zho zh chi zh
 """
-_SCRIPTS: Final = """
-Adlm Afak Aghb Ahom Arab Aran Armi Armn Avst Bali Bamu Bass Batk Beng Bhks Blis Bopo Brah Brai Bugi
-Buhd Cakm Cans Cari Cham Cher Chrs Cirt Copt Cpmn Cprt Cyrl Cyrs Deva Diak Dogr Dsrt Dupl Egyd Egyh
-Egyp Elba Elym Ethi Gara Geok Geor Glag Gong Gonm Goth Gran Grek Gujr Gukh Guru Hanb Hang Hani Hano
-Hans Hant Hatr Hebr Hira Hluw Hmng Hmnp Hrkt Hung Inds Ital Jamo Java Jpan Jurc Kali Kana Kawi Khar
-Khmr Khoj Kitl Kits Knda Kore Kpel Krai Kthi Lana Laoo Latf Latg Latn Leke Lepc Limb Lina Linb Lisu
-Loma Lyci Lydi Mahj Maka Mand Mani Marc Maya Medf Mend Merc Mero Mlym Modi Mong Moon Mroo Mtei Mult
-Mymr Nagm Nand Narb Nbat Newa Nkdb Nkgb Nkoo Nshu Ogam Olck Onao Orkh Orya Osge Osma Ougr Palm Pauc
-Pcun Pelm Perm Phag Phli Phlp Phlv Phnx Piqd Plrd Prti Psin Ranj Rjng Rohg Roro Runr Samr Sara Sarb
-Saur Sgnw Shaw Shrd Shui Sidd Sind Sinh Sogd Sogo Sora Soyo Sund Sunu Sylo Syrc Syre Syrj Syrn Tagb
-Takr Tale Talu Taml Tang Tavt Telu Teng Tfng Tglg Thaa Thai Tibt Tirh Tnsa Todr Tols Toto Tutg Ugar
-Vaii Visp Vith Wara Wcho Wole Xpeo Xsux Yezi Yiii Zanb Zmth Zsye Zsym
-"""
-_LONG: Final = """
-ara ar ben bn bul bg cat ca ces cs cze cs dan da deu de dut nl ell el eng en est et fas fa fin fi fra fr
-fre fr ger de gre el heb he hin hi hrv hr hun hu ind id ita it jpn ja kor ko lav lv lit lt nld nl nor no
-per fa pol pl por pt ron ro rum ro rus ru slk sk slo sk slv sl spa es srp sr swe sv tha th tur tr ukr uk
-urd ur vie vi zho zh chi zh
-"""
 LANGUAGES: Final = frozenset(_LANGUAGES.split())
 COUNTRIES: Final = frozenset(_COUNTRIES.split())
 SCRIPTS: Final = frozenset(_SCRIPTS.split())

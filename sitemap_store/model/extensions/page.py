@@ -16,6 +16,7 @@ WARNINGS: Final = 20
 
 # What XML 1.0 can't hold.
 _FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+_SPACE: Final = re.compile("[ \t\r\n]+")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _YES_NO: Final[Mapping[object, str]] = {True: "yes", False: "no"}
 
@@ -86,8 +87,8 @@ def read_text(value: object, page: Page, most: int | None = None) -> str:
         raise wrong(value, "is no text")
     if found := _FORBIDDEN.search(value):
         raise wrong(value, f"holds U+{ord(found[0]):04X}, which XML can't; take it out")
-    text = " ".join(value.split())
-    if not text:
+    text = _SPACE.sub(" ", value).strip(" ")
+    if not text.strip():
         raise wrong(value, "is empty")
     if most is not None and len(text) > most:
         raise wrong(value, f"has {len(text):,} characters; {most:,} are the most")
