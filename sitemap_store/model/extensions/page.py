@@ -10,6 +10,7 @@ from typing import Any, Final
 from sitemap_store.errors import Refused
 from sitemap_store.model.addresses import normalise_anywhere
 from sitemap_store.model.dates import parse_lastmod
+from sitemap_store.model.protocol import CURRENT
 
 WARNINGS: Final = 20
 """Sentences about one event's extensions; what is beyond is counted."""
@@ -32,8 +33,8 @@ class Page:
     """The hreflang of the page itself, where the event says it."""
     zone: str | None = None
     """The zone of times that name none; None: they are wrong."""
-    title_max: int | None = None
-    """Characters of a video's title; None: any number."""
+    title_max: int = CURRENT.video_title_max
+    """Characters of a video's title."""
     _said: dict[str, None] = field(init=False, default_factory=dict)
 
     def warn(self, sentence: str) -> None:

@@ -63,7 +63,7 @@ def write_videos(videos: list[dict[str, Any]]) -> str:
 def _read_video(item: object, page: Page) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise wrong(item, "is no object")
-    video = read_object(item, _FIELDS, _IGNORED, "videos", page)
+    video = read_object(item, FIELDS, _IGNORED, "videos", page)
     title = shown(video.get("title", ""))
     for name in ("content_loc", "player_loc"):
         if video.get(name) == page.loc:
@@ -156,7 +156,7 @@ def _write(name: str, value: Any) -> str:
     return f"<video:{name}>{escape(str(value))}</video:{name}>"
 
 
-_FIELDS: Final[Mapping[str, Read]] = {
+FIELDS: Final[Mapping[str, Read]] = {
     "thumbnail_loc": read_url,
     "title": _read_title,
     "description": partial(read_text, most=2_048),
