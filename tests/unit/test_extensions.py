@@ -290,6 +290,9 @@ def test_e22_an_update_merges_key_by_key() -> None:
     assert json.loads(merge(both, update)) == {"images": images}
     assert merge(canonical({"videos": videos}), update) == ""
     assert canonical_update(read({})[0]) is None
+    assert merge('{"digest":"00"}', canonical_update({"images": images}) or "") == (
+        '{"images":["https://x.example/a.jpg"],"digest":"00"}'
+    )
     assert canonical_update(read({"images": ["/wrong.jpg"]})[0]) is None
     assert canonical_update(read({"images": []})[0]) == '{"images":null}'
 

@@ -59,7 +59,7 @@ def read_extensions(raw: object, page: Page) -> dict[str, Any]:
     What is wrong becomes warnings of `page`, and what remains of an extension is kept; one of which nothing
     remains is not in the result.
     """
-    if not isinstance(raw, Mapping):
+    if type(raw) is not dict and not isinstance(raw, Mapping):  # the first takes a third of the time
         page.warn(f"ext: {shown(raw)} was left out: it is no JSON object keyed by the extension's name.")
         return {}
     for name in raw:
@@ -88,11 +88,9 @@ def read_extensions(raw: object, page: Page) -> dict[str, Any]:
 def canonical(values: Mapping[str, Any]) -> str:
     """Extensions as the one text that the log, the snapshot and the renderer use; "" for none.
 
-    `values` are those of `read_extensions`, and what a source notes for itself, which no file shows (the
-    watcher's `digest`). An extension that is None is left out.
+    `values` are those of `read_extensions`. An extension that is None is left out.
     """
-    names = [*EXTENSIONS, *sorted(values.keys() - EXTENSIONS.keys())]
-    there = {name: values[name] for name in names if values.get(name) is not None}
+    there = {name: values[name] for name in EXTENSIONS if values.get(name) is not None}
     return _encode(there) if there else ""
 
 
@@ -102,8 +100,14 @@ def canonical_update(values: Mapping[str, Any]) -> str | None:
 
 
 def merge(ext: str, update: str) -> str:
-    """Extensions after an update: what it names is replaced, and what it says null of is gone."""
-    return canonical((json.loads(ext) if ext else {}) | json.loads(update))
+    """Extensions after an update: what it names is replaced, and what it says null of is gone.
+
+    What a source notes there for itself, which no file shows (the watcher's `digest`), stays.
+    """
+    values = (json.loads(ext) if ext else {}) | json.loads(update)
+    names = [*EXTENSIONS, *sorted(values.keys() - EXTENSIONS.keys())]
+    there = {name: values[name] for name in names if values.get(name) is not None}
+    return _encode(there) if there else ""
 
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
