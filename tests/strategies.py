@@ -190,8 +190,12 @@ def logs(paths: int = 3, size: int = 12) -> st.SearchStrategy[list[Logged]]:
         st.sampled_from([None, "", "0.5"]),
         st.one_of(st.none(), st.integers(START - 5, START + 15)),
         st.sampled_from([None, "a", "b"]),
-        st.dictionaries(
-            st.sampled_from(["images", "news"]), st.sampled_from([None, ["https://x.example/1"], ["x"]])
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "images": st.sampled_from([None, ["https://x.example/1"], ["https://x.example/2"]]),
+                "news": st.sampled_from([None, {"publication_date": "2026-09-21"}]),
+            },
         ),
     )
 

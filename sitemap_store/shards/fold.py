@@ -13,18 +13,19 @@ Rules, in the order in which they are applied to each event of the log:
    still be on the way. A delete that names a source touches that source's entry only, and its
    tombstone holds off that source's late events only.
 5. Tombstones whose time is over are dropped, and whatever is neither entry nor tombstone any more
-   gives up its seat.
+   gives up its seat. An article that is no news any more loses its news, and stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import repeat
+from collections.abc import Iterable, Mapping
+from itertools import chain, repeat
+from operator import itemgetter
 from typing import NamedTuple
 
 from sitemap_store.model.entries import Entry, Tombstone
 from sitemap_store.model.events import Event, Logged, PlainAdds, plain_adds, read_log
-from sitemap_store.model.extensions import merge
+from sitemap_store.model.extensions import merge, news_until
 from sitemap_store.shards.snapshot import Snapshot
 
 TOMBSTONE_MS = 24 * 3600 * 1000
@@ -39,7 +40,7 @@ class Folded(NamedTuple):
     lost: int
     """How many events came too late, or were deletes of another source's entry."""
     purge_at: int | None
-    """When the next tombstone's time is over, in epoch milliseconds; None without tombstones."""
+    """When the next tombstone's or article's time is over, in epoch milliseconds; None without any."""
 
 
 def fold(snapshot: Snapshot, log: Iterable[Logged], now: int) -> Folded:
@@ -124,13 +125,31 @@ class _Folding:
                 del graves[loc]
                 seen.add(loc)
         freed = tuple(sorted(seen.difference(entries, graves)))
-        purge_at = min((grave.until for grave in graves.values()), default=None)
         if self.sort:
             entries = {loc: entries[loc] for loc in sorted(entries)}
-        return Folded(Snapshot(entries, graves), freed, self.lost, purge_at)
+        for loc, until in _news(entries):
+            if until <= now:
+                entries[loc] = entries[loc]._replace(ext=merge(entries[loc].ext, '{"news":null}'))
+        folded = Snapshot(entries, graves)
+        return Folded(folded, freed, self.lost, next_purge(folded))
 
 
 _MAKE = tuple.__new__
+_EXT_OF = itemgetter(Entry._fields.index("ext"))
+
+
+def next_purge(snapshot: Snapshot) -> int | None:
+    """When the first tombstone's or article's time is over, in epoch milliseconds; None without any."""
+    graves = (grave.until for grave in snapshot.tombstones.values())
+    return min(chain(graves, (until for _, until in _news(snapshot.entries))), default=None)
+
+
+def _news(entries: Mapping[str, Entry]) -> list[tuple[str, int]]:
+    """The URLs of articles, with when they are no news any more."""
+    if not any(map(_EXT_OF, entries.values())):
+        return []  # most shards; half the time
+    found = ((entry.loc, news_until(entry.ext)) for entry in entries.values() if entry.ext)
+    return [(loc, until) for loc, until in found if until is not None]
 
 
 def _added(event: Event, at: int) -> Entry:

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sitemap_store.model.dates import instant_ms
 from sitemap_store.model.entries import Entry, Tombstone
 from sitemap_store.model.events import Event, Logged, encode
-from sitemap_store.shards.fold import TOMBSTONE_MS, Folded, fold, fold_elements
+from sitemap_store.model.extensions import canonical
+from sitemap_store.shards.fold import TOMBSTONE_MS, Folded, fold, fold_elements, next_purge
 from sitemap_store.shards.snapshot import EMPTY, Snapshot
 from tests import strategies
 from tests.world import BASE, START
@@ -159,7 +161,7 @@ def test_an_update_after_a_delete_starts_from_nothing() -> None:
 
 def test_an_update_merges_the_extensions_key_by_key() -> None:
     """What it does not name stays, null takes one out, an update of the lastmod alone keeps them all."""
-    images, news = '"images":["https://x.example/1"]', '"news":{"title":"N"}'
+    images, news = '"images":["https://x.example/1"]', '"news":{"publication_date":"2026-09-21"}'
     old = add(ext=f"{{{images}}}")
     both = at_once(old, update(ext=f"{{{news}}}"), update(lastmod="2026-01-01"))
     assert both.snapshot.entries[LOC].ext == f"{{{images},{news}}}"
@@ -251,6 +253,35 @@ def test_a_tombstone_whose_time_is_over_gives_up_the_seat() -> None:
     early, due = fold(dead, [], until - 1), fold(dead, [], until)
     assert (early.freed, early.snapshot, early.purge_at) == ((), dead, until)
     assert (due.freed, due.snapshot, due.purge_at) == ((LOC,), EMPTY, None)
+
+
+def article(published: str) -> str:
+    """Extensions of an article and an image."""
+    return f'{{"images":["https://x.example/1"],"news":{{"publication_date":"{published}"}}}}'
+
+
+def test_an_article_is_news_for_48_hours() -> None:
+    """At the very instant the news goes, and not a millisecond before; the URL and its image stay."""
+    before = at_once(add(ext=article("2026-09-21T14:13:20Z")))
+    until = START + 48 * 3_600_000
+    assert before.purge_at == until
+    early, due = fold(before.snapshot, [], until - 1), fold(before.snapshot, [], until)
+    assert (early.snapshot, early.purge_at) == (before.snapshot, until)
+    assert due.snapshot.entries[LOC] == before.snapshot.entries[LOC]._replace(
+        ext='{"images":["https://x.example/1"]}'
+    )
+    assert due.purge_at is None
+
+
+def test_the_next_purge_is_the_first_of_tombstones_and_articles() -> None:
+    """Whichever comes first; text that looks like an article is none."""
+    rows = [Entry(BASE + str(n), at=START, ext=article(f"2026-09-2{n}")) for n in (1, 2)]
+    rows.append(Entry(BASE + "3", ext=canonical({"images": ['"news":']})))
+    snapshot = Snapshot({row.loc: row for row in rows}, {})
+    assert next_purge(snapshot) == instant_ms("2026-09-23")
+    grave = Tombstone(BASE + "9", START, instant_ms("2026-09-22"))
+    assert next_purge(snapshot._replace(tombstones={grave.loc: grave})) == grave.until
+    assert next_purge(Snapshot({rows[-1].loc: rows[-1]}, {})) is None
 
 
 def test_an_event_in_the_last_moment_keeps_the_seat() -> None:

@@ -19,9 +19,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sitemap_store.model.dates import instant_ms
 from sitemap_store.model.extensions.alternates import read_alternates, write_alternates
 from sitemap_store.model.extensions.images import read_images, write_images
-from sitemap_store.model.extensions.news import read_news, write_news
+from sitemap_store.model.extensions.news import FRESH_MS, read_news, write_news
 from sitemap_store.model.extensions.page import Page, shown
 from sitemap_store.model.extensions.videos import read_videos, write_videos
 from sitemap_store.model.protocol import IMAGE_NS, NEWS_NS, VIDEO_NS, XHTML_NS
@@ -108,6 +109,14 @@ def merge(ext: str, update: str) -> str:
     names = [*EXTENSIONS, *sorted(values.keys() - EXTENSIONS.keys())]
     there = {name: values[name] for name in names if values.get(name) is not None}
     return _encode(there) if there else ""
+
+
+def news_until(ext: str) -> int | None:
+    """When the article of a URL is no news any more, in epoch milliseconds; None where there is none."""
+    # Within text JSON escapes quotes, so this can only be a key.
+    if '"news":' not in ext:
+        return None
+    return instant_ms(json.loads(ext)["news"]["publication_date"]) + FRESH_MS
 
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
