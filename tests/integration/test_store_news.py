@@ -150,20 +150,3 @@ def test_news_goes_that_a_restore_took_back(make_world: MakeWorld) -> None:
     world.now = until
     settled(world, "a")
     assert news(world) == 0
-
-
-def test_a_clock_that_is_set_back_delays_news_and_does_not_keep_it(make_world: MakeWorld) -> None:
-    """The keeper woke the shard, and by the worker's time it was too early: its time is kept."""
-    world = make_world(make_site())
-    until = world.now + 60_000
-    push(world, add("a", ext=article(until - 48 * HOUR)))
-    world.settle()
-    world.now = until
-    world.keep()
-    world.now = until - 30_000
-    work(world)
-    world.settle()
-    assert news(world) == 1
-    world.now = until
-    settled(world, "a")
-    assert news(world) == 0

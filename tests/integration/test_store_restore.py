@@ -147,7 +147,7 @@ EXT = canonical(
         ],
         "news": {
             "publication": {"name": "N", "language": "en"},
-            "publication_date": "1999-01-01",
+            "publication_date": "2026-09-21",
             "title": "<T>",
         },
     }

@@ -13,7 +13,7 @@ local meta = redis.call('HMGET', shard, 'v', 'section', 'urls', 'bytes', 'rest')
 if not meta[1] or tonumber(meta[1]) ~= version or not holds(id, worker, ARGV[18]) then
   return {'lost'}
 end
--- Of a snapshot that stays too: the keeper took the time out when it woke this, and a split leaves it out.
+-- Of a snapshot that stays too: a split gives none to its new shard, whose first rewrite changes nothing.
 if ARGV[13] == '0' then
   redis.call('ZREM', keys.purge(), id)
 else
