@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -693,7 +694,7 @@ def test_a_tree_that_is_mostly_unlisted_is_told(world: World, caplog: pytest.Log
 def test_images_of_a_page_follow_its_file(world: World, lastmod: list[str]) -> None:
     """They come with the file and change with it, also beside a digest; a restart sends nothing."""
     world.write("a.md", "---\nimage: /a.jpg\n---\n")
-    options = {"images": "og", "lastmod": lastmod}
+    options: dict[str, Any] = {"images": "og", "lastmod": lastmod}
     world.watch(**options)
 
     def images() -> object:
