@@ -535,7 +535,7 @@ def test_look_up_shows_extensions(client: redis.Redis, tmp_path: Path) -> None:
     images = [f"https://x.example/{n}" for n in range(7)]
     news = {
         "publication": {"name": "N", "language": "en"},
-        "publication_date": "2026-03-21",
+        "publication_date": "2026-09-21",
         "title": "<b>T</b>",
     }
     links = [{"hreflang": "de", "href": f"{BASE}a"}]
@@ -546,7 +546,7 @@ def test_look_up_shows_extensions(client: redis.Redis, tmp_path: Path) -> None:
     assert "7 https://x.example/0 " in said
     assert "https://x.example/4 …" in said
     assert "https://x.example/5" not in said
-    assert "<b>T</b> (2026-03-21)" in said
+    assert "<b>T</b> (2026-09-21)" in said
 
 
 def test_problems_come_first_with_what_mends_them(world: World) -> None:
