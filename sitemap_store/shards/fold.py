@@ -127,11 +127,14 @@ class _Folding:
         freed = tuple(sorted(seen.difference(entries, graves)))
         if self.sort:
             entries = {loc: entries[loc] for loc in sorted(entries)}
-        for loc, until in _news(entries):
+        articles = _news(entries)
+        for loc, until in articles:
             if until <= now:
                 entries[loc] = entries[loc]._replace(ext=merge(entries[loc].ext, '{"news":null}'))
-        folded = Snapshot(entries, graves)
-        return Folded(folded, freed, self.lost, next_purge(folded))
+        times = chain(
+            (grave.until for grave in graves.values()), (until for _, until in articles if until > now)
+        )
+        return Folded(Snapshot(entries, graves), freed, self.lost, min(times, default=None))
 
 
 _MAKE = tuple.__new__
