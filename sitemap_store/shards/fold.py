@@ -70,6 +70,8 @@ class _Folding:
         """The locs that may have lost their place."""
         self.lost = 0
         self.sort = False
+        self.extended = any(map(_EXT_OF, snapshot.entries.values()))
+        """Whether an entry may have extensions."""
 
     def take(self, adds: PlainAdds) -> bool:
         """Take adds of URLs that are all new and different; False, with nothing done, when they aren't."""
@@ -92,6 +94,8 @@ class _Folding:
         entries, graves = self.entries, self.graves
         for event, appended in log:
             loc = event.loc
+            if event.ext:
+                self.extended = True
             entry, grave = entries.get(loc), graves.get(loc)
             if entry is None and grave is None and event.op != "delete":
                 entries[loc] = _added(event, appended if event.at is None else event.at)
@@ -127,7 +131,7 @@ class _Folding:
         freed = tuple(sorted(seen.difference(entries, graves)))
         if self.sort:
             entries = {loc: entries[loc] for loc in sorted(entries)}
-        articles = _news(entries)
+        articles = _news(entries) if self.extended else []
         for loc, until in articles:
             if until <= now:
                 entries[loc] = entries[loc]._replace(ext=merge(entries[loc].ext, '{"news":null}'))
@@ -149,8 +153,6 @@ def next_purge(snapshot: Snapshot) -> int | None:
 
 def _news(entries: Mapping[str, Entry]) -> list[tuple[str, int]]:
     """The URLs of articles, with when they are no news any more."""
-    if not any(map(_EXT_OF, entries.values())):
-        return []  # most shards; half the time
     found = ((entry.loc, news_until(entry.ext)) for entry in entries.values() if entry.ext)
     return [(loc, until) for loc, until in found if until is not None]
 
