@@ -42,7 +42,7 @@ help:
 	@touch $@
 
 run: .venv/.run-stamp
-	$(BIN)/sitemapd run examples/site --base-url http://127.0.0.1:$(PORT)/ --output .run/public --data-dir .run/data --port $(PORT)
+	SITEMAPD_SITES__MAIN__WATCH__PAGES__IMAGES=og $(BIN)/sitemapd run examples/site --base-url http://127.0.0.1:$(PORT)/ --output .run/public --data-dir .run/data --port $(PORT)
 
 # A process takes tests from the end of another's list when its own is done.
 test: .venv/.stamp

@@ -48,8 +48,11 @@ CREATE {} TABLE IF NOT EXISTS accepted (digest PRIMARY KEY) WITHOUT ROWID;
 _LATER: Final = "REPLACE INTO want VALUES (?, ?, ?, ?, ?, ?, 0, ?)"
 _NEWEST: Final = """
 INSERT INTO want VALUES (?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT (loc) DO UPDATE
-SET lastmod = excluded.lastmod, changefreq = excluded.changefreq, priority = excluded.priority
-WHERE outranks(excluded.lastmod, excluded.changefreq, excluded.priority, lastmod, changefreq, priority)
+SET lastmod = excluded.lastmod, changefreq = excluded.changefreq, priority = excluded.priority,
+    ext = excluded.ext
+WHERE outranks(
+    excluded.lastmod, excluded.changefreq, excluded.priority, excluded.ext, lastmod, changefreq, priority, ext
+)
 """
 _CHANGED: Final = """
 FROM want AS w LEFT JOIN have AS h ON h.loc = w.loc WHERE NOT w.keep AND (h.loc IS NULL OR h.source <> ?
@@ -99,7 +102,7 @@ class Difference:
         temporary = "" if self._owned else "TEMP"
         self._db.executescript(_TABLES.format(temporary, temporary))
         self._db.create_function("digest", 1, digest, deterministic=True)
-        self._db.create_function("outranks", 6, _outranks, deterministic=True)
+        self._db.create_function("outranks", 8, _outranks, deterministic=True)
 
     def __enter__(self) -> Self:
         return self
@@ -272,9 +275,9 @@ def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 def _outranks(*values: str) -> bool:
-    return rank(*values[:3]) > rank(*values[3:])
+    return rank(*values[:4]) > rank(*values[4:])
 
 
-def rank(lastmod: str, changefreq: str, priority: str) -> tuple[int, str, str, str]:
+def rank(lastmod: str, changefreq: str, priority: str, ext: str = "") -> tuple[int, str, str, str, str]:
     """Of several wanted for one URL the highest counts, where the newest does."""
-    return (instant_ms(lastmod) if lastmod else -(2**62)), lastmod, changefreq, priority
+    return (instant_ms(lastmod) if lastmod else -(2**62)), lastmod, changefreq, priority, ext

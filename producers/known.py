@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from sitemap_store.model.dates import format_instant
+from sitemap_store.model.extensions import EXTENSIONS
 from sitemap_store.model.style import Style
 from sitemap_store.model.urls import normalise, normalise_listed
 from sitemap_store.redis.store import Found, Store
@@ -25,7 +27,7 @@ def find_listed(store: Store, url: str) -> tuple[str, Found | None]:
     return loc, store.find(loc) if loc != exact else None
 
 
-def described(found: Found, style: Style) -> dict[str, object]:
+def described(found: Found, style: Style) -> dict[str, Any]:
     """An entry and its place as JSON; what is not known is null.
 
     `published` has what its file says of it, and `defaults` which of that the section's settings add.
@@ -40,7 +42,7 @@ def described(found: Found, style: Style) -> dict[str, object]:
         "lastmod": entry.lastmod or None,
         "changefreq": entry.changefreq or None,
         "priority": entry.priority or None,
-        "ext": json.loads(entry.ext) if entry.ext else {},
+        "ext": shown_ext(entry.ext),
         "at": format_instant(entry.at),
         "source": entry.source or None,
         "section": found.section,
@@ -49,3 +51,9 @@ def described(found: Found, style: Style) -> dict[str, object]:
         "published": {name: value for name, value in published.items() if value},
         "defaults": added,
     }
+
+
+def shown_ext(ext: str) -> dict[str, Any]:
+    """An entry's extensions as an event has them, without what its source notes for itself."""
+    values = json.loads(ext) if ext else {}
+    return {name: value for name, value in values.items() if name in EXTENSIONS}

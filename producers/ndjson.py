@@ -135,7 +135,8 @@ def decode_large(raw: bytes) -> Any:
         raise _no_json(f"it nests deeper than {DEPTH_MAX}") from None
     except ValueError as error:
         raise _no_json(str(error)) from error
-    if _is_deep(value):
+    # A line with few brackets is not deep: most lines with extensions, in half the time.
+    if raw.count(b"[") + raw.count(b"{") > DEPTH_MAX and _is_deep(value):
         raise _no_json(f"it nests deeper than {DEPTH_MAX}")
     if end != len(text):
         raise _no_json(f"more follows after character {end}")

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from sitemap_store.errors import Refused, SitemapdError
 from sitemap_store.model.dates import instant_ms, parse_lastmod
 from sitemap_store.model.entries import Entry, digest
+from sitemap_store.model.extensions import canonical, read_extensions
+from sitemap_store.model.extensions.page import Page
 from sitemap_store.model.site import INDEX_FILE, SHARD_NAME, Site
 from sitemap_store.model.urls import normalise
 from sitemap_store.model.values import check_changefreq, check_priority
@@ -97,7 +99,7 @@ def tree_fields(store: Store, shard: TreeShard, read: ReadShard) -> dict[str, st
         "number": str(shard.number),
         "index": str(shard.place(store.site)[1]),
         "v": "1",
-        # A file of which an entry was left out is rendered again.
+        # A file of which something was left out is rendered again.
         "wanted": "2" if read.refused else "1",
         "published": "1",
         "bytes": str(read.size),
@@ -150,7 +152,7 @@ class ReadShard(NamedTuple):
 
     entries: dict[str, Entry]
     refused: int
-    """Entries that were left out, since they break a rule or are in another file too."""
+    """Entries that were left out or lost an extension: they break a rule, or are in another file too."""
     etag: str
     size: int
     """Bytes before gzip."""
@@ -171,10 +173,11 @@ def read_shard(store: Store, folder: Folder, shard: TreeShard, seen: set[bytes])
         body = plain(data)
         for url in read_urlset(body):
             try:
-                entry = _entry(store, shard, url)
+                entry, warned = _entry(store, shard, url)
             except Refused:
                 refused += 1
                 continue
+            refused += warned
             key = digest(entry.loc)
             if store.site.partition(key) != partition:
                 raise SitemapdError(
@@ -191,16 +194,23 @@ def read_shard(store: Store, folder: Folder, shard: TreeShard, seen: set[bytes])
     return ReadShard(dict(sorted(entries.items())), refused, etag_of(body), len(body))
 
 
-def _entry(store: Store, shard: TreeShard, url: ReadUrl) -> Entry:
-    """The entry of a published URL; what the section says by default is not the entry's own."""
+def _entry(store: Store, shard: TreeShard, url: ReadUrl) -> tuple[Entry, bool]:
+    """The entry of a published URL, and whether it lost an extension.
+
+    What the section says by default is not the entry's own.
+    """
     loc = normalise(url.loc, store.site.rules).loc
     style = store.site.style(shard.section)
     lastmod = parse_lastmod(url.lastmod).text or "" if url.lastmod else ""
     changefreq = check_changefreq(url.changefreq) if url.changefreq else ""
     priority = check_priority(url.priority) if url.priority else ""
-    return Entry(
+    page = Page(loc=loc, now=0)  # what was published as news is taken back as such
+    ext = canonical(read_extensions(url.ext, page)) if url.ext else ""
+    entry = Entry(
         loc,
         lastmod,
         "" if changefreq == style.changefreq else changefreq,
         "" if priority == style.priority else priority,
+        ext=ext,
     )
+    return entry, bool(page.warnings)

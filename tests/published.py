@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 from lxml import etree
 
+from sitemap_store.model.protocol import IMAGE_NS
 from sitemap_store.model.site import INDEX_FILE, SHARD_NAME
 
 NS = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+IMAGE = f"{{{IMAGE_NS}}}"
 SCHEMAS = Path(__file__).parent / "schemas"
 
 
@@ -92,6 +94,16 @@ def published(folder: Path) -> dict[str, tuple[str | None, str | None, str | Non
         for url in urls_of(folder / name):
             assert url.loc not in found, f"{url.loc} is published twice"
             found[url.loc] = (url.lastmod, url.changefreq, url.priority)
+    return found
+
+
+def images(folder: Path) -> dict[str, str]:
+    """The URLs with an image, and their first."""
+    found = {}
+    for name in listed(folder):
+        for url in parse(content(folder / name), URLSET):
+            if image := url.findtext(f"{IMAGE}image/{IMAGE}loc"):
+                found[url.findtext(f"{NS}loc") or ""] = image
     return found
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from sitemap_store.model.entries import Entry, Tombstone
 from sitemap_store.model.events import Event, Logged, Op
+from sitemap_store.model.extensions import canonical, canonical_update, read_extensions
+from sitemap_store.model.extensions.page import Page
 from sitemap_store.model.protocol import CHANGEFREQS
 from sitemap_store.model.urls import UrlRules, normalise
-from sitemap_store.model.wire import canonical
 from sitemap_store.shards.snapshot import Snapshot
 from tests.world import BASE, START
 
@@ -37,19 +40,84 @@ changefreqs = st.sampled_from(CHANGEFREQS)
 priorities = st.integers(0, 10).map(lambda tenths: f"{tenths / 10:.1f}")
 sources = st.sampled_from(["", "cms", "watch:pages", "db.main-1"])
 times = st.integers(START - 10_000, START + 10_000)
-exts = st.dictionaries(
-    st.sampled_from(["image", "news", "x-own"]),
-    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8), st.just([{"loc": "é<&>"}])),
-    max_size=2,
-).map(canonical)
-"""Extensions as the log, the snapshot and the renderer hold them."""
+
+_words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+_addresses = st.one_of(locs, locs.map(lambda loc: loc.replace(BASE, "http://cdn.example.net:8080/", 1)))
+_yes_no = st.sampled_from([True, False, "yes", "No"])
+_dates = st.one_of(_days, _instants)
+_videos = st.fixed_dictionaries(
+    {"thumbnail_loc": _addresses, "title": _words, "description": _words, "content_loc": _addresses},
+    optional={
+        "player_loc": _addresses,
+        "duration": st.integers(0, 28_801),
+        "expiration_date": _dates,
+        "rating": st.floats(0, 5).map(lambda rating: round(rating, 2)),
+        "view_count": st.integers(0, 10**17),
+        "publication_date": _dates,
+        "tag": st.lists(_words, max_size=3),
+        "family_friendly": _yes_no,
+        "restriction": st.fixed_dictionaries(
+            {
+                "relationship": st.sampled_from(["allow", "deny", "x"]),
+                "countries": st.sampled_from(["de", "AT UK"]),
+            }
+        ),
+        "requires_subscription": _yes_no,
+        "uploader": st.one_of(_words, st.fixed_dictionaries({"name": _words, "info": _addresses})),
+        "platform": st.fixed_dictionaries(
+            {"relationship": st.just("deny"), "platforms": st.sampled_from([["tv"], ["web", "mobile"]])}
+        ),
+        "live": _yes_no,
+    },
+)
+_news = st.fixed_dictionaries(
+    {
+        "publication": st.fixed_dictionaries(
+            {"name": _words, "language": st.sampled_from(["en", "ZH-cn", "fil"])}
+        ),
+        "publication_date": st.sampled_from(["2026-09-21", "2026-09-20T10:00:00.5+02:00"]),
+        "title": _words,
+    }
+)
+_links = st.lists(
+    st.fixed_dictionaries(
+        {"hreflang": st.sampled_from(["de", "en-GB", "x-default", "zh-Hant-TW"]), "href": _addresses}
+    ),
+    max_size=3,
+)
+raw_exts = st.fixed_dictionaries(
+    {},
+    optional={
+        "alternates": _links,
+        "images": st.lists(_addresses, max_size=3),
+        "videos": st.lists(_videos, max_size=2),
+        "news": _news,
+    },
+)
+"""Extensions as an event may have them; most of it is right."""
+
+
+def checked_ext(loc: str, raw: object) -> str:
+    """Extensions of a URL as the log, the snapshot and the renderer hold them."""
+    page = Page(loc=loc, now=START, lang="fr", title_max=100)
+    return canonical(read_extensions(raw, page))
+
+
+exts = raw_exts.map(lambda raw: checked_ext(f"{BASE}a", raw))
 
 maybe_lastmods = st.one_of(st.just(""), lastmods)
 maybe_changefreqs = st.one_of(st.just(""), changefreqs)
 maybe_priorities = st.one_of(st.just(""), priorities)
 
 entries = st.builds(
-    Entry, locs, maybe_lastmods, maybe_changefreqs, maybe_priorities, st.integers(0, 2**53), sources, exts
+    lambda raw, *fields: Entry._make([*fields, checked_ext(fields[0], raw)]),
+    raw_exts,
+    locs,
+    maybe_lastmods,
+    maybe_changefreqs,
+    maybe_priorities,
+    st.integers(0, 2**53),
+    sources,
 )
 plain_entries = st.tuples(locs, maybe_lastmods, maybe_changefreqs, maybe_priorities).map(
     lambda fields: Entry(*fields)
@@ -112,7 +180,7 @@ events = st.one_of(adds, updates, deletes)
 
 
 def logs(paths: int = 3, size: int = 12) -> st.SearchStrategy[list[Logged]]:
-    """Logs about few URLs, so that events meet: with and without `at`, of several sources."""
+    """Logs about few URLs, so that events meet: with and without `at`, of several sources, extended."""
     ops: list[Op] = ["add", "update", "delete"]
     met = st.tuples(
         st.sampled_from(ops),
@@ -122,7 +190,20 @@ def logs(paths: int = 3, size: int = 12) -> st.SearchStrategy[list[Logged]]:
         st.sampled_from([None, "", "0.5"]),
         st.one_of(st.none(), st.integers(START - 5, START + 15)),
         st.sampled_from([None, "a", "b"]),
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "images": st.sampled_from([None, ["https://x.example/1"], ["https://x.example/2"]]),
+                "news": st.sampled_from([None, {"publication_date": "2026-09-21"}]),
+            },
+        ),
     )
-    return st.lists(met.map(lambda fields: Event(*fields)), max_size=size).map(
+
+    def event(fields: tuple[Any, ...]) -> Event:
+        *said, ext = fields
+        text = canonical_update(ext) if said[0] == "update" else canonical(ext)
+        return Event._make([*said, text, False])
+
+    return st.lists(met.map(event), max_size=size).map(
         lambda found: [Logged(event, START + place) for place, event in enumerate(found)]
     )

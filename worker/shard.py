@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sitemap_store.model.site import Site
 from sitemap_store.redis.claims import Claim, Moved, snapshot_of
 from sitemap_store.shards.fold import fold_elements
-from sitemap_store.shards.render import etag_of, frame_bytes, sized, urlset
+from sitemap_store.shards.render import etag_of, sized, urlset
 from sitemap_store.shards.snapshot import EMPTY, Snapshot
 from sitemap_store.shards.split import cut, outgrown
 
@@ -33,7 +33,8 @@ def render_shard(site: Site, section: str, snapshot: Snapshot) -> Rendered:
     body = urlset(entries, style)
     moved: Moved | None = None
     if len(entries) > 1 and outgrown(len(entries), len(body), site.limits):
-        stay = cut(sized(entries, style), frame_bytes(entries, style), site.limits)
+        pieces = sized(entries, style)
+        stay = cut(pieces, len(body) - sum(len(piece.xml) for piece in pieces), site.limits)
         # Tombstones stay with the first part: their URLs are in neither file.
         moved = Moved(Snapshot({entry.loc: entry for entry in entries[stay:]}, {}), None)
         entries = entries[:stay]

@@ -36,10 +36,10 @@ from typing import Any, Final, NamedTuple
 from producers.filesystem.paths import joined
 from sitemap_store.model.dates import instant_ms
 
-VERSION: Final = 5
+VERSION: Final = 6
 COLUMNS: Final = (
     "dir, name, size, mtime, ctime, inode, digest, loc, why, lastmod, lastmod_by, changed, "
-    "changefreq, priority, listed_from, listed_until, live, inherited"
+    "changefreq, priority, listed_from, listed_until, live, inherited, ext"
 )
 _SCHEMA: Final = f"""
 CREATE TABLE notes (name PRIMARY KEY, value) WITHOUT ROWID;
@@ -50,8 +50,10 @@ CREATE INDEX by_listed_from ON files (listed_from, listed_until) WHERE listed_fr
 CREATE INDEX by_listed_until ON files (listed_until) WHERE listed_until > 0 AND live = 1;
 PRAGMA user_version = {VERSION};
 """
-_EXT: Final = """CASE digest WHEN x'' THEN '' ELSE '{"digest":"' || lower(hex(digest)) || '"}' END"""
-"""As `canonical` of the wire format writes it, so that a date that content decides outlives the cache."""
+_EXT: Final = """CASE @digest WHEN x'' THEN @ext ELSE
+    CASE @ext WHEN '' THEN '{' ELSE substr(@ext, 1, length(@ext) - 1) || ',' END
+    || '"digest":"' || lower(hex(@digest)) || '"}' END"""
+"""As `merge` of extensions would write it, so that a date that content decides outlives the cache."""
 _RANK: Final = "({0}.changed, {0}.mtime, {0}.dir, {0}.name)"
 """Of several files with one URL the highest decides."""
 _ENTRIES: Final = f"""
@@ -109,6 +111,8 @@ class Row(NamedTuple):
     """1 when it was listed at the last look at the clock; then it has a loc."""
     inherited: int = 0
     """The digest of what it inherits (`inherit`)."""
+    ext: str = ""
+    """Its extensions as canonical text; empty for none."""
 
     @property
     def path(self) -> bytes:
@@ -147,7 +151,9 @@ class Cache:
             self.db.execute("PRAGMA cache_size = -48000")
             if self.db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
                 self._rebuild()
-            self.db.executescript(_TEMPORARY.replace("{ext}", _EXT if digests else "''"))
+            self.db.executescript(
+                _TEMPORARY.replace("{ext}", _EXT.replace("@", "f.") if digests else "f.ext")
+            )
             self.db.create_function("instant_ms", 1, instant_ms, deterministic=True)
         except BaseException:
             self.db.close()
@@ -274,7 +280,7 @@ class Cache:
         self.db.execute(
             "UPDATE files SET lastmod = h.lastmod, changed = instant_ms(h.lastmod) FROM have AS h "
             "WHERE h.loc = files.loc AND live = 1 AND h.lastmod <> '' AND "
-            f"(lastmod_by = 'content' AND h.ext <> '' AND h.ext = {_EXT} "
+            f"(lastmod_by = 'content' AND h.ext <> '' AND h.ext = {_EXT.replace('@', 'files.')} "
             "OR lastmod_by = 'mtime' AND instant_ms(h.lastmod) > changed)"
         )
 

@@ -25,12 +25,14 @@ from producers.filesystem.cache import Row, row_of
 from producers.filesystem.html_head import HEAD_BYTES, NO_HEAD, leads_elsewhere
 from producers.filesystem.inherit import NOTHING, Inherited
 from producers.filesystem.mapping import Mapping
-from producers.filesystem.page import NO_FACTS, Facts, FrontMatterError, read_page
+from producers.filesystem.page import NO_FACTS, Facts, FrontMatterError, ext_of, read_page
 from producers.filesystem.paths import joined
 from producers.filesystem.problems import Problem, shown
 from producers.filesystem.selection import is_service_page
 from producers.filesystem.source import FilesystemSource
 from sitemap_store.errors import Refused
+from sitemap_store.model.extensions import canonical, read_extensions
+from sitemap_store.model.extensions.page import Page
 from sitemap_store.model.site import Site
 
 log = logging.getLogger(__name__)
@@ -137,6 +139,7 @@ class Examiner:
         if not look.name.isascii():
             self._report_twin(look)
         lastmod, changed, by = self._lastmod(look, facts, digest)
+        ext = self._ext(look, loc, digest, facts) if loc else ""
         found, now = look.found, look.now
         times = _fitting(found.st_mtime_ns), _fitting(found.st_ctime_ns)
         if now * 1_000_000 - times[1] < self._settle_ns:
@@ -146,6 +149,7 @@ class Examiner:
         return row_of((
             look.folder, look.name, found.st_size, *times, found.st_ino & _MOST, digest, loc, why, lastmod,
             by, changed, facts.changefreq, facts.priority, since, until, live, look.inherited.digest,
+            ext,
         ))  # fmt: skip
 
     def _address(self, look: Look, digest: bytes, facts: Facts) -> tuple[str, str]:
@@ -165,6 +169,18 @@ class Examiner:
                 self._report(Problem(look.path, "refused", refused.detail, refused))
             return "refused", ""
         return why, "" if why else loc
+
+    def _ext(self, look: Look, loc: str, digest: bytes, facts: Facts) -> str:
+        """The page's extensions; what is wrong in them is left out, and reported once."""
+        raw = ext_of(facts, loc, self._source)
+        if not raw:
+            return ""
+        page = Page(loc=loc, now=look.now)
+        ext = canonical(read_extensions(raw, page))
+        if page.warnings and (look.old is None or look.old.digest != digest):
+            for warning in page.warnings:
+                self._report(Problem(look.path, "extension", warning))
+        return ext
 
     def _read(self, look: Look) -> tuple[bytes, Facts, os.stat_result] | None:
         # Not to hang on a pipe that took the file's place.

@@ -19,6 +19,10 @@ from sitemap_store.errors import Refused
 
 HEAD_BYTES: Final = 512 * 1024
 """How much of a file is searched for the end of its head."""
+ALTERNATES: Final = 101
+IMAGES: Final = 1_001
+"""One more than a URL may have, so that the rest is warned of."""
+_IMAGES: Final = ("og:image", "og:image:url")
 _FED: Final = 512
 """Characters that the parser gets at a time, so that it does not read far into the body."""
 _MARKUP: Final = re.compile("<[!?A-Za-z]")
@@ -47,6 +51,10 @@ class Head(NamedTuple):
     """Where a refresh leads to; empty when it loads the same page again."""
     noindex: bool = False
     modified: str = ""
+    alternates: tuple[tuple[str, str], ...] = ()
+    """Each language's hreflang and address, as they are written; at most `ALTERNATES`."""
+    images: tuple[str, ...] = ()
+    """The addresses of `og:image`, as they are written; at most `IMAGES`."""
 
 
 NO_HEAD: Final = Head()
@@ -78,11 +86,16 @@ def _elements(text: str) -> list[etree._Element]:
 def _head(elements: Iterable[etree._Element]) -> Head:
     canonical = base = refresh = modified = ""
     noindex = False
+    alternates: list[tuple[str, str]] = []
+    images: list[str] = []
     for element in elements:
         get = element.get
         if element.tag == "link":
-            if not canonical and "canonical" in words(get("rel")):
+            rel = words(get("rel"))
+            if not canonical and "canonical" in rel:
                 canonical = get("href", "").strip()
+            if "alternate" in rel and "hreflang" in element.attrib and len(alternates) < ALTERNATES:
+                alternates.append((get("hreflang", "").strip(), get("href", "").strip()))
         elif element.tag == "base":
             base = base or get("href", "").strip()
         elif (name := get("name", "").strip().lower()) == "robots":
@@ -91,18 +104,24 @@ def _head(elements: Iterable[etree._Element]) -> Head:
             refresh = refresh or _target(get("content", ""))
         elif get("property", name).strip() == "article:modified_time":
             modified = modified or get("content", "").strip()
-    return Head(canonical, base, refresh, noindex, modified)
+        elif get("property", name).strip() in _IMAGES and len(images) < IMAGES:
+            images.append(get("content", "").strip())
+    return Head(canonical, base, refresh, noindex, modified, tuple(alternates), tuple(images))
 
 
 def leads_elsewhere(head: Head, loc: str, mapping: Mapping) -> str:
     """Why a page at `loc` is not to be listed: "noindex", "canonical", "refresh", or "" to list it."""
     if head.noindex:
         return "noindex"
-    base = _joined(loc, head.base) if head.base else loc
     for why, href in (("canonical", head.canonical), ("refresh", head.refresh)):
-        if href and href != loc and _is_other(_joined(base, href), loc, mapping):
+        if href and href != loc and _is_other(address_in(head, loc, href), loc, mapping):
             return why
     return ""
+
+
+def address_in(head: Head, loc: str, href: str) -> str:
+    """The whole address of one that a page at `loc` names."""
+    return _joined(_joined(loc, head.base) if head.base else loc, href)
 
 
 def _is_other(address: str, loc: str, mapping: Mapping) -> bool:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 from collections.abc import Mapping as Fields
 from datetime import date
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from producers.dates import date_text, instant
 from producers.filesystem.front_matter import FrontMatterError, front_matter, plain
-from producers.filesystem.html_head import NO_HEAD, Head, read_head, words
+from producers.filesystem.html_head import IMAGES, NO_HEAD, Head, address_in, read_head, words
 from producers.filesystem.inherit import NOTHING, Inherited
 from producers.filesystem.source import FilesystemSource
 from sitemap_store.errors import Refused
@@ -32,6 +32,9 @@ _STYLES: Final = frozenset({"pretty", "date", "none", "ordinal", "weekdate"})
 _PATTERN: Final = re.compile(r"(?<![a-z]):[A-Za-z_]|\{\{|\{%", re.I)
 _WEB: Final = ("http://", "https://")
 _EXPIRED: Final = ("expirydate", "unpublishdate")
+_IMAGES: Final = ("images", "image")
+_ADDRESSES: Final = ("url", "src", "path", "loc")
+"""Where a table of an image has its address."""
 
 
 class Facts(NamedTuple):
@@ -50,6 +53,8 @@ class Facts(NamedTuple):
     address: str = ""
     slug: str = ""
     head: Head = NO_HEAD
+    images: tuple[str, ...] = ()
+    """What its front matter has for images, as written."""
     warnings: tuple[str, ...] = ()
     """What could not be made sense of, in sentences."""
 
@@ -61,7 +66,8 @@ def fields_read(source: FilesystemSource) -> frozenset[str]:
     """The fields of front matter that an entry depends on, by their plain names."""
     dates = (plain(name) for name in source.lastmod_fields)
     address = ("url", "permalink", "slug")
-    return _KEEPING_OUT | {"changefreq", *address, *source.opening_fields, *_EXPIRED, *dates}
+    images = () if source.images == "off" else _IMAGES
+    return _KEEPING_OUT | {"changefreq", *address, *source.opening_fields, *_EXPIRED, *dates, *images}
 
 
 def read_page(
@@ -99,6 +105,7 @@ def _from_fields(
         listed_until=_first_instant(fields, _EXPIRED, zone),
         address=_address(fields, own, warnings),
         slug=_slug(fields),
+        images=() if source.images == "off" else _images(own),
         warnings=tuple(warnings),
     )
 
@@ -184,6 +191,30 @@ def _slug(fields: Fields[str, object]) -> str:
     return slug if slug.startswith("/") else slug.rstrip("/")
 
 
+def _images(own: Fields[str, object]) -> tuple[str, ...]:
+    """The addresses in `images` or `image`: a text, a table with one, or a list of these."""
+    value = next((own[name] for name in _IMAGES if own.get(name)), None)
+    found = []
+    for item in (value if isinstance(value, list) else [value])[:IMAGES]:
+        table = {plain(key): each for key, each in item.items()} if isinstance(item, dict) else {}
+        found.append(_text(next((table[name] for name in _ADDRESSES if table.get(name)), None) or item))
+    return tuple(text for text in found if text.lower() not in ("", "true", "false"))
+
+
+def ext_of(facts: Facts, loc: str, source: FilesystemSource) -> dict[str, Any]:
+    """The extensions of a page at `loc`, as an event has them, unchecked."""
+    ext: dict[str, Any] = {}
+    head = facts.head
+    images = (*facts.images, *(() if source.images == "off" else head.images))
+    if images:
+        ext["images"] = [address_in(head, loc, image) for image in images]
+    if source.alternates and head.alternates:
+        ext["alternates"] = [
+            {"hreflang": language, "href": address_in(head, loc, href)} for language, href in head.alternates
+        ]
+    return ext
+
+
 def _text(value: object) -> str:
     """The text of a field as it was written; empty for a list, a table, true or false."""
     if isinstance(value, date):
@@ -193,4 +224,4 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-__all__ = ["NO_FACTS", "Facts", "FrontMatterError", "read_page"]
+__all__ = ["NO_FACTS", "Facts", "FrontMatterError", "ext_of", "read_page"]

@@ -82,6 +82,10 @@ class FilesystemSource(SourceSettings):
     """Read what a file says of itself between `---`, `+++` or braces at its start."""
     html_head: bool = True
     """Read canonical, robots, refresh and modified time from the head of HTML files."""
+    images: Literal["off", "og"] = "off"
+    """og: list `og:image` of the head, and `images` or `image` of the front matter, as the page's images."""
+    alternates: bool = True
+    """List the languages that the head of an HTML file names by `<link rel="alternate" hreflang>`."""
     lastmod: Annotated[tuple[Dates, ...], SEVERAL] = ("front-matter", "mtime")
     """Where the date comes from; the first of them that has one decides. Empty: no lastmod."""
     lastmod_fields: Texts = ("lastmod", "updated", "last_modified_at", "modified", "date")

@@ -7,6 +7,7 @@
 `GET /v1/sites/{site}/urls?loc=…`               what is known of a URL
 `GET /v1/status`                                how the sites stand
 `GET /v1/openapi.json`                          this, for machines
+`GET /v1/event.schema.json`                     JSON Schema of an event
 ==============================================  ==========================================
 """
 
@@ -27,6 +28,7 @@ from producers.http.auth import Gate, Token
 from producers.http.events import post_events
 from producers.http.limits import Admission, Body, Caps, Room
 from producers.http.problems import Answer, Problem, answer, refusal, unavailable
+from producers.http.schema import event_schema
 from producers.http.sources import Sources
 from producers.http.state import SiteState
 from producers.http.webhooks import Webhook, post_webhook
@@ -44,6 +46,7 @@ Status = Callable[[str], Mapping[str, Any]]
 log = logging.getLogger(__name__)
 
 OPENAPI: Final = resources.files(__package__).joinpath("openapi.json").read_bytes()
+EVENT_SCHEMA: Final = event_schema(OPENAPI)
 UNFOLDED_MAX: Final = 1_000_000
 """Events that may wait to be folded before more are put off (429)."""
 
@@ -97,6 +100,7 @@ class Api:
             (re.compile(f"{site}/urls"), "GET", self._url),
             (re.compile("/v1/status"), "GET", self._status),
             (re.compile("/v1/openapi.json"), "GET", self._openapi),
+            (re.compile("/v1/event.schema.json"), "GET", self._event_schema),
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -187,3 +191,6 @@ class Api:
 
     async def _openapi(self, request: Request, body: Body) -> Answer:
         return Answer(OPENAPI)
+
+    async def _event_schema(self, request: Request, body: Body) -> Answer:
+        return Answer(EVENT_SCHEMA)

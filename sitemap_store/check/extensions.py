@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from sitemap_store.check.address import invalid_url, normal_form
-from sitemap_store.check.languages import COUNTRIES, is_hreflang
 from sitemap_store.check.markup import Node
 from sitemap_store.check.where import Where
 from sitemap_store.errors import Refused
 from sitemap_store.model.dates import instant_ms
+from sitemap_store.model.extensions.codes import COUNTRIES, is_hreflang
 from sitemap_store.model.protocol import IMAGE_NS, NEWS_NS, VIDEO_NS, XHTML_NS
 
 IMAGES_MAX: Final = 1_000

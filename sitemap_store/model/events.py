@@ -6,7 +6,7 @@ milliseconds, each further line is one record::
     <op><loc> TAB <lastmod> TAB <changefreq> TAB <priority> TAB <at> TAB <source> TAB <ext>
 
 Empty fields at the end are left out. In an update a lone ``=`` stands for "keep what is there".
-No field can hold a tab or a line feed: locs are percent-encoded, ``ext`` is JSON, and the other
+No field can hold a tab or a line feed: locs are percent-encoded, ``ext`` is JSON on one line, and the other
 fields are checked before they get here (`sitemap_store.model.wire`).
 """
 
@@ -49,6 +49,7 @@ class Event(NamedTuple):
     at: int | None = None
     source: str | None = None
     ext: str | None = None
+    """Extensions as canonical text; in an update those that it names, `null` for one that goes."""
     urgent: bool = False
     """A delete that skips the shard's `min_interval`."""
 

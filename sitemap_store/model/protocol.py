@@ -26,6 +26,8 @@ class Limits:
     bytes_per_index: int
     loc_max: int = 2_047
     loc_min: int = 12
+    video_title_max: int = 2_048
+    """Characters of a video's title."""
 
 
 STRICT: Final = Limits(
@@ -33,6 +35,7 @@ STRICT: Final = Limits(
     bytes_per_file=10_485_760,
     sitemaps_per_index=1_000,
     bytes_per_index=10_485_760,
+    video_title_max=100,
 )
 """Valid under the 2008 text as well as today's: the default."""
 

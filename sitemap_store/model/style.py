@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extension:
-    """How one key of an entry's `ext` object becomes XML."""
-
-    prefix: str
-    namespace: str
-    write: Callable[[object], str]
-    """The extension's value, already checked on the way in → its escaped child elements of url."""
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """What rendering needs beside the entries: a section's defaults and the extensions in use."""
+    """What rendering needs beside the entries: a section's defaults."""
 
     changefreq: str = ""
     """Written for entries that have none of their own; empty to leave it out."""
     priority: str = ""
-    extensions: Mapping[str, Extension] = field(default_factory=dict)

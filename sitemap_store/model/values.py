@@ -1,4 +1,4 @@
-"""changefreq and priority, checked and written the one way (sitemaps.org protocol)."""
+"""changefreq and priority, checked and written the one way, and text as XML (sitemaps.org protocol)."""
 
 import re
 from typing import Final
@@ -8,6 +8,17 @@ from sitemap_store.model.protocol import CHANGEFREQS
 
 _TENTHS: Final = re.compile(r"0(?:\.([0-9])0{0,8})?|1(?:\.0{1,9})?")
 _DECIMAL: Final = re.compile(r"0\.[0-9]+")
+
+
+def escape(text: str) -> str:
+    """Text with the five characters that the protocol wants as entities (sitemaps.org, "Entity escaping")."""
+    return (
+        text.replace("&", "&amp;")
+        .replace("'", "&apos;")
+        .replace('"', "&quot;")
+        .replace("<", "&lt;")
+        .replace(">", "&gt;")
+    )
 
 
 def check_changefreq(text: object) -> str:

@@ -3,16 +3,17 @@
 An event on the wire is a JSON object::
 
     {"op": "add", "loc": "https://…", "lastmod": "2026-03-21", "changefreq": "daily",
-     "priority": 0.8, "at": "2026-03-21T11:22:33Z", "source": "cms", "urgent": false, "ext": {}}
+     "priority": 0.8, "at": "2026-03-21T11:22:33Z", "source": "cms", "urgent": false,
+     "ext": {"images": ["https://…"]}, "lang": "en", "strict": false}
 
 Only `op` and `loc` must be there. A field that is null counts as not given. What breaks a rule is
-refused with the rule's name and a sentence; the other events of its batch go on.
+refused with the rule's name and a sentence; the other events of its batch go on. What is wrong in `ext` is
+left out with a warning, unless the event is `strict`. `lang` is the page's own language, for its alternates.
 """
 
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -21,6 +22,8 @@ from typing import Any, Final, NamedTuple
 from sitemap_store.errors import Refused
 from sitemap_store.model.dates import ParsedDate, instant_ms, is_full, parse_lastmod
 from sitemap_store.model.events import FUTURE_MS, Event
+from sitemap_store.model.extensions import canonical, canonical_update, read_extensions
+from sitemap_store.model.extensions.page import Page
 from sitemap_store.model.site import Site
 from sitemap_store.model.urls import normalise, normalise_listed
 from sitemap_store.model.values import check_changefreq, check_priority
@@ -32,10 +35,8 @@ PUBLISH_INDEX = "worker.jobs.publish_index"
 PUSH_EVENTS = "worker.jobs.push_events"
 """The dotted names of the RQ jobs, so that producers enqueue them without importing worker."""
 
-FIELDS = ("op", "loc", "lastmod", "changefreq", "priority", "at", "source", "urgent", "ext")
+FIELDS = ("op", "loc", "lastmod", "changefreq", "priority", "at", "source", "urgent", "ext", "lang", "strict")
 OPS = ("add", "update", "delete")
-EXT_MAX = 256 * 1024
-"""The most bytes of one event's `ext` as JSON."""
 
 _SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 
@@ -74,6 +75,7 @@ def check(item: object, site: Site, now: int, *, source: str | None = None) -> C
 def _read_others(item: Mapping[Any, Any], fields: list[Any], site: Site, now: int) -> tuple[str, ...]:
     """Read what an event says beside its op and loc; returns what had to be changed, in sentences."""
     warnings: tuple[str, ...] = ()
+    fields += [None, None]
     for name, value in item.items():
         reader = _READERS.get(name)
         if reader is None:
@@ -93,6 +95,19 @@ def _read_others(item: Mapping[Any, Any], fields: list[Any], site: Site, now: in
         fields[_AT] = None
         loc, at = fields[_LOC], _shown(item["at"])
         warnings += (f"The at {at} of {loc} is over five minutes ahead, so it counts as now.",)
+    strict, lang = fields.pop(), fields.pop()
+    if fields[_EXT] is not None:
+        page = Page(
+            loc=fields[_LOC],
+            now=now,
+            lang=lang,
+            zone=site.assume_timezone,
+            title_max=site.limits.video_title_max,
+        )
+        fields[_EXT] = _checked_ext(fields[_OP], fields[_EXT], page)
+        if strict and page.warnings:
+            raise Refused(loc=page.loc, rule="ext", detail=page.warnings[0])
+        warnings += page.warnings
     return warnings
 
 
@@ -119,16 +134,12 @@ def check_at(at: object, assume_zone: str | None = None) -> int:
     return max(instant_ms(text), 0)
 
 
-def check_ext(ext: object) -> str:
-    """Extensions as canonical JSON; "" for none. Raises Refused (rule "ext").
-
-    No extension is known yet, so any key is refused by name.
-    """
-    if not isinstance(ext, dict):
-        raise _wrong("ext", ext, "is a JSON object keyed by the extension's name")
-    if ext:
-        raise _wrong("ext", next(iter(ext)), "names an extension that this version knows")
-    return ""
+def _checked_ext(op: str, ext: object, page: Page) -> str | None:
+    """An event's extensions as the log holds them; a delete has none. What is wrong is warned of."""
+    if op == "delete":
+        return None
+    values = read_extensions(ext, page)
+    return canonical_update(values) if op == "update" else canonical(values)
 
 
 def _taken(value: object, site: Site, now: int) -> None:
@@ -147,9 +158,23 @@ def _urgent(value: object, site: Site, now: int) -> bool:
     return value
 
 
+def _strict(value: object, site: Site, now: int) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong("strict", value, "is true or false")
+    return value
+
+
+def _lang(value: object, site: Site, now: int) -> str:
+    if not isinstance(value, str):
+        raise _wrong("lang", value, "is text such as en-GB")
+    return value
+
+
+_OP: Final = Event._fields.index("op")
 _LOC: Final = Event._fields.index("loc")
 _LASTMOD: Final = Event._fields.index("lastmod")
 _AT: Final = Event._fields.index("at")
+_EXT: Final = Event._fields.index("ext")
 _FIRST_READ: Final = _LASTMOD
 """Where in an event the fields begin that are read one by one; `op` and `loc` are read before."""
 _READ: Final[Mapping[str, Callable[[Any, Site, int], Any]]] = {
@@ -161,14 +186,13 @@ _READ: Final[Mapping[str, Callable[[Any, Site, int], Any]]] = {
     "at": lambda value, site, now: check_at(value, site.assume_timezone),
     "source": lambda value, site, now: check_source(value),
     "urgent": _urgent,
-    "ext": lambda value, site, now: check_ext(value),
+    "ext": lambda value, site, now: value,
+    "lang": _lang,
+    "strict": _strict,
 }
-_READERS: Final = MappingProxyType({name: (Event._fields.index(name), read) for name, read in _READ.items()})
-
-
-def canonical(ext: Mapping[str, object]) -> str:
-    """Extensions as the one JSON text that the log, the snapshot and the renderer use."""
-    return json.dumps(ext, sort_keys=True, separators=(",", ":"), ensure_ascii=True) if ext else ""
+_PLACES: Final = (*Event._fields, "lang", "strict")
+"""The last two are read with an event, and are no part of it."""
+_READERS: Final = MappingProxyType({name: (_PLACES.index(name), read) for name, read in _READ.items()})
 
 
 def _unknown(name: object, raw: object) -> Refused:

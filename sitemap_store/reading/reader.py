@@ -5,16 +5,19 @@ No DOCTYPE, no entities, no network; decompressed under a cap (protocol limits, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from lxml import etree
 
 from sitemap_store.errors import SitemapdError
 from sitemap_store.model.protocol import CURRENT, SITEMAP_NS
+from sitemap_store.reading.extensions import NAMESPACES, read_ext
 from sitemap_store.shards.compression import TooLarge, gunzip_bytes
 
 _NS = f"{{{SITEMAP_NS}}}"
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Unreadable(SitemapdError):
@@ -35,6 +38,8 @@ class ReadUrl(NamedTuple):
     lastmod: str
     changefreq: str
     priority: str
+    ext: Mapping[str, Any] = _NONE
+    """Its extensions as an event's `ext` would have them, unchecked."""
 
 
 def read_index(data: bytes) -> list[IndexedSitemap]:
@@ -45,13 +50,16 @@ def read_index(data: bytes) -> list[IndexedSitemap]:
 
 def read_urlset(data: bytes) -> Iterator[ReadUrl]:
     """The URLs of a sitemap file, plain or gzip. Raises Unreadable."""
-    root = _parse(data, "urlset")
+    xml = plain(data)
+    root = _parse(xml, "urlset")
+    extended = any(space.encode() in xml for space in NAMESPACES)
     for item in root.iter(f"{_NS}url"):
         yield ReadUrl(
             _text(item, "loc"),
             _text(item, "lastmod"),
             _text(item, "changefreq"),
             _text(item, "priority"),
+            read_ext(item) if extended else _NONE,
         )
 
 

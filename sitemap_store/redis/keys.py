@@ -131,9 +131,9 @@ class Keys:
         """Shard id → JSON: how many of its URLs the site no longer covers, and up to five of them."""
         return f"{self.prefix}:uncovered"
 
-    @_key("zset", writer="commit", bound="shards with tombstones")
+    @_key("zset", writer="commit, merge, restore", bound="shards with tombstones or news")
     def purge(self) -> str:
-        """Shard id → when its next tombstone's time is over (ms)."""
+        """Shard id → when the time of its next tombstone or article is over (ms)."""
         return f"{self.prefix}:purge"
 
     @_key("hash", writer="published, index_claim, index_published, want", bound="9 fields")

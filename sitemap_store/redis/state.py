@@ -31,6 +31,7 @@ from sitemap_store.redis.connection import translated
 from sitemap_store.redis.keys import Keys
 from sitemap_store.redis.prepare import Packed
 from sitemap_store.redis.scripts import Scripts
+from sitemap_store.shards.fold import next_purge
 from sitemap_store.shards.render import etag_of
 from sitemap_store.shards.snapshot import EMPTY, Snapshot, encode
 
@@ -131,7 +132,7 @@ class Partition:
     def _commit_args(self, claim: Claim, commit: Commit, worker: str) -> list[Any]:
         args: list[Any] = [worker, claim.id, claim.version, len(claim.log), commit.records]
         if commit.snapshot is None:
-            args += ["", 0, 0, 0, "", "", 0]
+            args += ["", 0, 0, 0, "", "", commit.purge_at or 0]
         else:
             args += [
                 encode(commit.snapshot),
@@ -224,7 +225,7 @@ class Partition:
             size,
             etag,
             _sources(merged),
-            min((grave.until for grave in merged.tombstones.values()), default=0),
+            next_purge(merged) or 0,
             b"".join(map(digest, moved)),
             *(value for each in shards for value in (each.id, each.version, each.lease)),
         )
@@ -462,7 +463,6 @@ class Partition:
         False when the state was not drained with this `token`, or another restore has begun since.
         """
         snapshot, log, locs = shard.snapshot, shard.log, shard.locs
-        purge_at = min((grave.until for grave in snapshot.tombstones.values()), default=0)
         fields = {
             "rest": "0",
             **shard.fields,
@@ -477,7 +477,7 @@ class Partition:
             self.site.partitions,
             json.dumps([part for pair in fields.items() for part in pair]),
             encode(snapshot) if snapshot != EMPTY else "",
-            purge_at,
+            next_purge(snapshot) or 0,
             count_events(log),
             b"".join(map(digest, locs)),
             *log,

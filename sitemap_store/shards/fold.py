@@ -7,22 +7,25 @@ Rules, in the order in which they are applied to each event of the log:
    race and changes nothing. At the same instant the later append wins. An event without `at`
    always applies, and counts as having happened when it was appended.
 3. `add` replaces the whole entry and makes its source the owner. `update` replaces the fields that
-   it names and keeps the owner; of a URL that isn't there it makes one, like `add`.
+   it names, and of the extensions each that it names, and keeps the owner; of a URL that isn't there it
+   makes one, like `add`.
 4. `delete` leaves a tombstone for `TOMBSTONE_MS`, of a URL that was never known too: its add may
    still be on the way. A delete that names a source touches that source's entry only, and its
    tombstone holds off that source's late events only.
 5. Tombstones whose time is over are dropped, and whatever is neither entry nor tombstone any more
-   gives up its seat.
+   gives up its seat. An article that is no news any more loses its news, and stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import repeat
+from collections.abc import Iterable, Mapping
+from itertools import chain, repeat
+from operator import itemgetter
 from typing import NamedTuple
 
 from sitemap_store.model.entries import Entry, Tombstone
 from sitemap_store.model.events import Event, Logged, PlainAdds, plain_adds, read_log
+from sitemap_store.model.extensions import merge, news_until
 from sitemap_store.shards.snapshot import Snapshot
 
 TOMBSTONE_MS = 24 * 3600 * 1000
@@ -37,7 +40,7 @@ class Folded(NamedTuple):
     lost: int
     """How many events came too late, or were deletes of another source's entry."""
     purge_at: int | None
-    """When the next tombstone's time is over, in epoch milliseconds; None without tombstones."""
+    """When the next tombstone's or article's time is over, in epoch milliseconds; None without any."""
 
 
 def fold(snapshot: Snapshot, log: Iterable[Logged], now: int) -> Folded:
@@ -67,6 +70,8 @@ class _Folding:
         """The locs that may have lost their place."""
         self.lost = 0
         self.sort = False
+        self.extended = any(map(_EXT_OF, snapshot.entries.values()))
+        """Whether an entry may have extensions."""
 
     def take(self, adds: PlainAdds) -> bool:
         """Take adds of URLs that are all new and different; False, with nothing done, when they aren't."""
@@ -89,6 +94,8 @@ class _Folding:
         entries, graves = self.entries, self.graves
         for event, appended in log:
             loc = event.loc
+            if event.ext:
+                self.extended = True
             entry, grave = entries.get(loc), graves.get(loc)
             if entry is None and grave is None and event.op != "delete":
                 entries[loc] = _added(event, appended if event.at is None else event.at)
@@ -122,18 +129,38 @@ class _Folding:
                 del graves[loc]
                 seen.add(loc)
         freed = tuple(sorted(seen.difference(entries, graves)))
-        purge_at = min((grave.until for grave in graves.values()), default=None)
         if self.sort:
             entries = {loc: entries[loc] for loc in sorted(entries)}
-        return Folded(Snapshot(entries, graves), freed, self.lost, purge_at)
+        articles = _news(entries) if self.extended else []
+        for loc, until in articles:
+            if until <= now:
+                entries[loc] = entries[loc]._replace(ext=merge(entries[loc].ext, '{"news":null}'))
+        times = chain(
+            (grave.until for grave in graves.values()), (until for _, until in articles if until > now)
+        )
+        return Folded(Snapshot(entries, graves), freed, self.lost, min(times, default=None))
 
 
 _MAKE = tuple.__new__
+_EXT_OF = itemgetter(Entry._fields.index("ext"))
+
+
+def next_purge(snapshot: Snapshot) -> int | None:
+    """When the first tombstone's or article's time is over, in epoch milliseconds; None without any."""
+    graves = (grave.until for grave in snapshot.tombstones.values())
+    return min(chain(graves, (until for _, until in _news(snapshot.entries))), default=None)
+
+
+def _news(entries: Mapping[str, Entry]) -> list[tuple[str, int]]:
+    """The URLs of articles, with when they are no news any more."""
+    found = ((entry.loc, news_until(entry.ext)) for entry in entries.values() if entry.ext)
+    return [(loc, until) for loc, until in found if until is not None]
 
 
 def _added(event: Event, at: int) -> Entry:
     _op, loc, lastmod, changefreq, priority, _at, source, ext, _urgent = event
-    row = (loc, lastmod or "", changefreq or "", priority or "", at, source or "", ext or "")
+    ext = merge("", ext) if ext and event.op == "update" else ext or ""
+    row = (loc, lastmod or "", changefreq or "", priority or "", at, source or "", ext)
     return tuple.__new__(Entry, row)
 
 
@@ -147,5 +174,5 @@ def _updated(entry: Entry | None, event: Event, at: int) -> Entry:
         entry.priority if event.priority is None else event.priority,
         at,
         entry.source,
-        entry.ext if event.ext is None else event.ext,
+        merge(entry.ext, event.ext) if event.ext else entry.ext,
     )

@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sitemap_store.model.entries import Entry
+from sitemap_store.model.extensions import EXTENSIONS
 from sitemap_store.model.protocol import SITEMAP_NS
 from sitemap_store.model.style import Style
+from sitemap_store.model.values import escape
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _URLSET_END = "</urlset>\n"
@@ -33,19 +35,8 @@ class Sized(NamedTuple):
     xml: bytes
 
 
-def escape(text: str) -> str:
-    """Text with the five characters that the protocol wants as entities (sitemaps.org, "Entity escaping")."""
-    return (
-        text.replace("&", "&amp;")
-        .replace("'", "&apos;")
-        .replace('"', "&quot;")
-        .replace("<", "&lt;")
-        .replace(">", "&gt;")
-    )
-
-
 def url_xml(entry: Entry, style: Style) -> str:
-    """One `<url>` element with its children in the order that the protocol fixes."""
+    """One `<url>` element: its children in the order that the protocol fixes, then the extensions'."""
     loc, lastmod, changefreq, priority, _at, _source, ext = entry
     changefreq = changefreq or style.changefreq
     priority = priority or style.priority
@@ -56,7 +47,7 @@ def url_xml(entry: Entry, style: Style) -> str:
         f"{f'<lastmod>{lastmod}</lastmod>' if lastmod else ''}"
         f"{f'<changefreq>{changefreq}</changefreq>' if changefreq else ''}"
         f"{f'<priority>{priority}</priority>' if priority else ''}"
-        f"{_ext_xml(ext, style) if ext else ''}</url>\n"
+        f"{_ext_xml(ext) if ext else ''}</url>\n"
     )
 
 
@@ -65,8 +56,10 @@ def urlset(entries: Iterable[Entry], style: Style) -> bytes:
     rows = sorted(entries)
     if not rows:
         return b""
-    body = "".join(_dated(rows, style) or [url_xml(row, style) for row in rows])
-    return (_urlset_start(rows, style) + body + _URLSET_END).encode()
+    dated = _dated(rows, style)
+    body = "".join(dated or [url_xml(row, style) for row in rows])
+    spaces = _namespaces(body) if not dated and any(row.ext for row in rows) else ""
+    return f'{_HEAD}<urlset xmlns="{SITEMAP_NS}"{spaces}>\n{body}{_URLSET_END}'.encode()
 
 
 def _dated(rows: list[Entry], style: Style) -> list[str] | None:
@@ -90,11 +83,6 @@ def sized(entries: Iterable[Entry], style: Style) -> list[Sized]:
     return [Sized(row.loc, url_xml(row, style).encode()) for row in sorted(entries)]
 
 
-def frame_bytes(entries: Iterable[Entry], style: Style) -> int:
-    """How many bytes a sitemap file of these entries has around its url elements."""
-    return len((_urlset_start(list(entries), style) + _URLSET_END).encode())
-
-
 def sitemap_xml(loc: str, lastmod: str) -> str:
     """One `<sitemap>` element of an index file."""
     return f"<sitemap><loc>{escape(loc)}</loc><lastmod>{lastmod}</lastmod></sitemap>\n"
@@ -108,17 +96,15 @@ def index(elements: Iterable[str]) -> bytes:
     return f'{_HEAD}<sitemapindex xmlns="{SITEMAP_NS}">\n{body}{_INDEX_END}'.encode()
 
 
-def _urlset_start(rows: list[Entry], style: Style) -> str:
-    used = {name for row in rows if row.ext for name in json.loads(row.ext)}
-    spaces = "".join(
-        f' xmlns:{style.extensions[name].prefix}="{style.extensions[name].namespace}"'
-        for name in sorted(used & style.extensions.keys())
-    )
-    return f'{_HEAD}<urlset xmlns="{SITEMAP_NS}"{spaces}>\n'
-
-
-def _ext_xml(ext: str, style: Style) -> str:
-    values: dict[str, object] = json.loads(ext)
+def _namespaces(body: str) -> str:
+    """The declarations of the namespaces in use: text is escaped, so a prefix in the body is markup."""
     return "".join(
-        style.extensions[name].write(values[name]) for name in sorted(values) if name in style.extensions
+        f' xmlns:{extension.prefix}="{extension.namespace}"'
+        for extension in EXTENSIONS.values()
+        if f"<{extension.prefix}:" in body
     )
+
+
+def _ext_xml(ext: str) -> str:
+    values: dict[str, Any] = json.loads(ext)
+    return "".join(extension.write(values[name]) for name, extension in EXTENSIONS.items() if name in values)

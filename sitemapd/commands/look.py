@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 
@@ -111,13 +113,30 @@ def show(context: Context, url: str, as_json: bool) -> None:
     if found is None:
         click.echo(f"sitemapd: {loc} is not listed; `sitemapd rejected` shows what was refused", err=True)
         sys.exit(1)
-    row = described(found, store.site.style(found.section))
+    row: dict[str, Any] = described(found, store.site.style(found.section))
     if as_json:
         click.echo(json.dumps(row))
         return
     for name, value in row.items():
-        if value is not None and value != {}:
+        if name == "ext":
+            for line in ext_lines(row["ext"]):
+                click.echo(line)
+        elif value is not None and value != {}:
             click.echo(f"{name}: {value}")
+
+
+def ext_lines(ext: Mapping[str, Any]) -> Iterator[str]:
+    """Extensions for people: a line for each image, video, article and language."""
+    for name, value in ext.items():
+        for item in value if isinstance(value, list) else [value]:
+            match name:
+                case "alternates":
+                    text = f"{item['hreflang']} {item['href']}"
+                case "videos" | "news":
+                    text = json.dumps(item, ensure_ascii=False)
+                case _:
+                    text = item
+            yield f"{name}: {text}"
 
 
 @click.command()

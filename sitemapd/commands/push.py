@@ -36,6 +36,11 @@ SHOWN = 100
     "--at", metavar="TIME", help="When the change happened. An older event does not undo a newer one."
 )
 @click.option("--source", metavar="NAME", help="The source of the events.")
+@click.option(
+    "--image", "images", multiple=True, metavar="URL", help="An image of the page; may be repeated."
+)
+@click.option("--ext", metavar="JSON", help="Images, videos, news and languages, as in an event.")
+@click.option("--strict", is_flag=True, help="Refuse an event if an image or anything else in ext is wrong.")
 @click.option("--urgent", is_flag=True, help="Deletes don't wait for min_interval.")
 @click.option(
     "--wait",
@@ -54,6 +59,9 @@ def push(
     priority: str | None,
     at: str | None,
     source: str | None,
+    images: tuple[str, ...],
+    ext: str | None,
+    strict: bool,
     urgent: bool,
     wait: float | None,
     as_json: bool,
@@ -80,6 +88,8 @@ def push(
             "changefreq": changefreq,
             "priority": priority,
             "at": at,
+            "ext": _ext(ext, images),
+            "strict": strict or None,
             "urgent": urgent or None,
         }
         given = {name: value for name, value in fields.items() if value is not None}
@@ -101,6 +111,21 @@ def push(
         await_published(context, wait)
     if refused:
         sys.exit(1)
+
+
+def _ext(text: str | None, images: tuple[str, ...]) -> dict[str, Any] | None:
+    """The extensions that the options name. Raises UsageError for what is no object of JSON."""
+    try:
+        ext = json.loads(text) if text is not None else {}
+    except (ValueError, RecursionError):
+        ext = None
+    if not isinstance(ext, dict):
+        raise click.UsageError(
+            f'--ext {text!r:.60} is no JSON object such as \'{{"images": ["https://…"]}}\'.'
+        )
+    if images:
+        ext["images"] = list(images)
+    return ext or None
 
 
 def _with_op(lines: Iterator[Lines], op: str, given: dict[str, Any]) -> Iterator[Lines]:

@@ -47,11 +47,15 @@ def test_the_example_site_has_no_finding(place: Place) -> None:
         port = str(free.getsockname()[1])
     here = f"http://127.0.0.1:{port}/"
     service = place.service(
-        *("run", "content", "--base-url", here, "--output", "public", "--data-dir", "data", "--port", port)
+        *("run", "content", "--base-url", here, "--output", "public", "--data-dir", "data", "--port", port),
+        env={"SITEMAPD_SITES__MAIN__WATCH__PAGES__IMAGES": "og"},
     )
     service.says("Serving at ")
     until((place.output / "sitemap.xml").exists, what="the index is published")
     place.ok("--config", "data/sitemapd.toml", "wait")
+    file = (place.output / "sitemap-pages-1.xml").read_text()
+    assert file.count("<image:loc>") == 3
+    assert file.count('<xhtml:link rel="alternate" hreflang="de"') == 2
     pages = len(list(content.rglob("*.html"))) + len(list(content.rglob("*.md")))
     right = f"2 files, {pages} URLs: 0 errors, 0 warnings, 0 notes"
     for arguments in (

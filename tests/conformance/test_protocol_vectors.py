@@ -16,8 +16,7 @@ from sitemap_store.errors import Refused
 from sitemap_store.model.dates import parse_lastmod
 from sitemap_store.model.protocol import CHANGEFREQS
 from sitemap_store.model.urls import UrlRules, normalise
-from sitemap_store.model.values import check_changefreq, check_priority
-from sitemap_store.shards.render import escape
+from sitemap_store.model.values import check_changefreq, check_priority, escape
 
 SITE: Final = UrlRules(base="https://example.com/")
 CATALOG: Final = UrlRules(base="https://example.com/catalog/")

@@ -12,7 +12,9 @@ from lxml import etree
 
 from sitemap_store.model.dates import format_instant
 from sitemap_store.model.entries import Entry
-from sitemap_store.model.protocol import SITEMAP_NS, STRICT
+from sitemap_store.model.extensions import canonical, read_extensions
+from sitemap_store.model.extensions.page import Page
+from sitemap_store.model.protocol import IMAGE_NS, NEWS_NS, SITEMAP_NS, STRICT, VIDEO_NS, XHTML_NS
 from sitemap_store.model.site import index_file
 from sitemap_store.model.style import Style
 from sitemap_store.reading.reader import read_index, read_urlset
@@ -61,8 +63,41 @@ def test_a_sections_defaults_keep_a_file_valid(rows: list[Entry], changefreq: st
 def test_our_own_reader_finds_what_was_written(rows: list[Entry]) -> None:
     """A restore reads what a publish wrote."""
     assert [tuple(url) for url in read_urlset(urlset(rows, Style()))] == [
-        tuple(row[:4]) for row in sorted(rows)
+        (*row[:4], {}) for row in sorted(rows)
     ]
+
+
+@given(st.lists(strategies.entries, min_size=1, max_size=3, unique_by=lambda row: row.loc))
+@settings(max_examples=examples(200))
+def test_any_mix_of_extensions_is_valid_and_reads_back_the_same(rows: list[Entry]) -> None:
+    """By the schemas of each extension; what the reader finds needs no warning, and is what was rendered."""
+    data = urlset(rows, Style())
+    URLSET.assertValid(etree.fromstring(data).getroottree())
+    for url, row in zip(read_urlset(data), sorted(rows), strict=True):
+        page = Page(loc=url.loc, now=START, title_max=100)
+        assert canonical(read_extensions(url.ext, page)) == row.ext
+        assert page.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("element", "wrong"),
+    [
+        ("<image:image><image:loc>/a.jpg</image:loc></image:image>", "image:loc"),
+        ("<image:image/>", "image:image"),
+        ('<xhtml:link rel="alternate" hreflang="en_GB" href="https://example.com/"/>', "xhtml:link"),
+        ("<news:news><news:title>T</news:title></news:news>", "news:news"),
+        ("<video:video><video:title>T</video:title></video:video>", "video:video"),
+        ("<image:image><image:loc>https://example.com/</image:loc></image:image><xhtml:link/>", "order"),
+    ],
+)
+def test_the_schema_refuses_wrong_extensions(element: str, wrong: str) -> None:
+    """A schema that takes everything would prove nothing."""
+    spaces = (
+        f'xmlns:image="{IMAGE_NS}" xmlns:video="{VIDEO_NS}" xmlns:news="{NEWS_NS}" xmlns:xhtml="{XHTML_NS}"'
+    )
+    url = f"<url><loc>https://example.com/</loc>{element}</url>"
+    data = f'<urlset xmlns="{SITEMAP_NS}" {spaces}>{url}</urlset>'
+    assert not URLSET.validate(etree.fromstring(data).getroottree()), wrong
 
 
 @given(rows_of)

@@ -22,6 +22,7 @@ class Fields(TypedDict, total=False):
     lastmod: str
     changefreq: str
     priority: str
+    ext: str
     at: int
     source: str
     urgent: bool

@@ -1,11 +1,13 @@
 """Editors, git, rsync and deploys work on a watched folder: the state follows, and says no more than that."""
 
+import json
 import os
 import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -686,3 +688,24 @@ def test_a_tree_that_is_mostly_unlisted_is_told(world: World, caplog: pytest.Log
     assert world.urls() == set()
     assert "are not listed: canonical 3 of 3" in caplog.text
     assert "mostly_unlisted" in [getattr(record, "action", "") for record in caplog.records]
+
+
+@pytest.mark.parametrize("lastmod", [["mtime"], ["content"]])
+def test_images_of_a_page_follow_its_file(world: World, lastmod: list[str]) -> None:
+    """They come with the file and change with it, also beside a digest; a restart sends nothing."""
+    world.write("a.md", "---\nimage: /a.jpg\n---\n")
+    options: dict[str, Any] = {"images": "og", "lastmod": lastmod}
+    world.watch(**options)
+
+    def images() -> object:
+        ext = world.entries()["a"].ext
+        return json.loads(ext).get("images") if ext else None
+
+    assert images() == [f"{BASE}a.jpg"]
+    world.write("a.md", "---\nimages: [/b.jpg, /c.jpg]\n---\n")
+    until(lambda: images() == [f"{BASE}b.jpg", f"{BASE}c.jpg"], "the images changed")
+    world.close()
+    with world.nothing_sent():
+        world.watch(**options)
+    world.write("a.md", "---\ntitle: A\n---\n")
+    until(lambda: not images(), "the images are gone")

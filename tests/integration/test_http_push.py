@@ -443,6 +443,39 @@ def test_url_that_the_site_no_longer_covers_is_found_as_it_is_spelled(
         later.close()
 
 
+def test_extensions_come_in_with_warnings(world: HttpWorld) -> None:
+    """What is wrong in them is left out and said; a strict event is refused; the look-up shows the rest."""
+    ext = {"images": ["/a.jpg", "https://cdn.example.net/b c.jpg"]}
+    answer = world.post(ndjson(add("a", ext=ext), add("b", ext=ext, strict=True)))
+    body = answer.json()
+    assert (answer.status_code, body["accepted"]) == (202, 1)
+    (warning,) = body["warnings"]
+    assert "'/a.jpg' is not absolute" in warning
+    (refusal,) = body["refused"]
+    assert (refusal["loc"], refusal["rule"]) == (BASE + "b", "ext")
+    found = world.client.get("v1/sites/shop/urls", params={"loc": BASE + "a"}).json()
+    assert found["ext"] == {"images": ["https://cdn.example.net/b%20c.jpg"]}
+
+
+def test_a_list_with_the_same_extensions_changes_nothing(world: HttpWorld) -> None:
+    """However they are written: only what differs becomes events."""
+    first = {"loc": BASE + "a", "ext": {"images": "https://x.example/a b"}}
+    again = {"loc": BASE + "a", "ext": {"images": [{"loc": "https://x.example/a%20b"}], "videos": []}}
+    other = {"loc": BASE + "a", "ext": {"images": ["https://x.example/b"]}}
+    results = []
+    for wanted in (first, again, other):
+        answer = world.put("cms", wanted).json()
+        results.append((answer["added"], answer["updated"], answer["unchanged"]))
+    assert results == [(1, 0, 0), (0, 0, 1), (0, 1, 0)]
+
+
+def test_schema_of_an_event_is_served(world: HttpWorld) -> None:
+    """As JSON, to anybody."""
+    schema = world.client.get("v1/event.schema.json").json()
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    assert schema["$defs"]["Ext"]["properties"]["images"]
+
+
 def test_status_and_document_are_served(world: HttpWorld) -> None:
     """The status has the visible sites; the OpenAPI document needs no token."""
     world.post(add("a"))

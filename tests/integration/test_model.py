@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 import tempfile
 from contextlib import suppress
@@ -25,7 +26,7 @@ from sitemap_store.model.protocol import STRICT
 from sitemap_store.redis.merge import mergeable
 from sitemapd.restore import restore_tree
 from tests.examples import examples
-from tests.published import listed, picture, published, shard_files, urls_of, valid_now
+from tests.published import images, listed, picture, published, shard_files, urls_of, valid_now
 from tests.redis_server import RedisServer
 from tests.world import BASE, Crash, World, make_site
 from worker.site import no_fault
@@ -49,6 +50,7 @@ class Row(NamedTuple):
     changefreq: str
     priority: str
     dead_at: int = 0
+    image: str = ""
 
 
 class Model:
@@ -77,9 +79,11 @@ class Model:
                 at=at,
                 lastmod=row.lastmod if event.lastmod is None else event.lastmod,
                 priority=row.priority if event.priority is None else event.priority,
+                image=_image(event, row.image),
             )
         else:
-            self.rows[event.loc] = Row(True, at, ours, event.lastmod or "", "", event.priority or "")
+            date, priority = event.lastmod or "", event.priority or ""
+            self.rows[event.loc] = Row(True, at, ours, date, "", priority, image=_image(event, ""))
 
     def alive(self) -> dict[str, tuple[str | None, str | None, str | None]]:
         return {
@@ -87,6 +91,15 @@ class Model:
             for loc, row in self.rows.items()
             if row.alive
         }
+
+    def images(self) -> dict[str, str]:
+        return {loc: row.image for loc, row in self.rows.items() if row.alive and row.image}
+
+
+def _image(event: Event, old: str) -> str:
+    """The image after an event; each has one, says that there is none, or says nothing."""
+    (image,) = (json.loads(event.ext)["images"] or [""]) if event.ext else [old]
+    return str(image)
 
 
 class Machine(RuleBasedStateMachine):
@@ -134,6 +147,7 @@ class Machine(RuleBasedStateMachine):
         late=st.sampled_from([None, None, 0, 500, 5000]),
         urgent=st.booleans(),
         twice=st.booleans(),
+        image=st.sampled_from([None, None, "https://x.example/1&2", ""]),
     )
     def push(
         self,
@@ -145,10 +159,14 @@ class Machine(RuleBasedStateMachine):
         late: int | None,
         urgent: bool,
         twice: bool,
+        image: str | None,
     ) -> None:
         at = None if late is None else self.world.now - late
+        ext = {None: None, "": '{"images":null}' if op == "update" else ""}.get(
+            image, f'{{"images":["{image}"]}}'
+        )
         events = [
-            Event(op, BASE + path, lastmod, None, priority, at, source, None, urgent)
+            Event(op, BASE + path, lastmod, None, priority, at, source, ext, urgent)
             if op != "delete"
             else Event(op, BASE + path, at=at, source=source, urgent=urgent)
             for path in paths
@@ -261,7 +279,10 @@ class Machine(RuleBasedStateMachine):
         self.listed &= tree.keys()
         for row in rows:
             assert (row.lastmod or None, row.changefreq or None, row.priority or None) in tree[row.loc]
-            self.model.rows[row.loc] = Row(True, 0, "", row.lastmod, row.changefreq, row.priority)
+            (image,) = json.loads(row.ext)["images"] if row.ext else [""]
+            self.model.rows[row.loc] = Row(
+                True, 0, "", row.lastmod, row.changefreq, row.priority, image=image
+            )
         for path in shard_files(self.folder):
             if path.name not in listed(self.folder):
                 path.unlink()  # what the scrubber does a minute later
@@ -308,6 +329,7 @@ class Machine(RuleBasedStateMachine):
 
     def check_settled(self) -> None:
         assert published(self.folder) == self.model.alive()
+        assert images(self.folder) == self.model.images()
         self.listed = set(self.model.alive())
         names = {path.name for path in shard_files(self.folder)}
         assert names == set(listed(self.folder)), "a file is left that no index names"

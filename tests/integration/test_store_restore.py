@@ -11,6 +11,7 @@ import pytest
 from sitemap_store.errors import SitemapdError
 from sitemap_store.model.entries import Entry
 from sitemap_store.model.events import Event
+from sitemap_store.model.extensions import canonical
 from sitemap_store.model.site import Site
 from sitemap_store.model.style import Style
 from sitemap_store.redis.claims import Restored, Wake
@@ -135,6 +136,56 @@ def test_what_a_section_says_by_default_is_not_the_entrys_own(make_world: MakeWo
     found = world.store.find(BASE + "b")
     assert found is not None
     assert found.entry[:4] == (BASE + "b", "", "weekly", "")
+
+
+EXT = canonical(
+    {
+        "alternates": [{"hreflang": "de", "href": BASE + "a"}],
+        "images": ["https://cdn.example.net/a?b&c"],
+        "videos": [
+            {"thumbnail_loc": BASE + "t", "title": "'T'", "description": "é", "player_loc": BASE + "p"}
+        ],
+        "news": {
+            "publication": {"name": "N", "language": "en"},
+            "publication_date": "2026-09-21",
+            "title": "<T>",
+        },
+    }
+)
+
+
+def test_extensions_are_taken_back_as_they_were_published(make_world: MakeWorld) -> None:
+    """The same entry, and the same bytes."""
+    world = make_world(make_site())
+    push(world, add("a", ext=EXT), add("b"))
+    world.settle()
+    tree = picture(world.folder)
+    forget(world)
+    restore(world)
+    for path, ext in (("a", EXT), ("b", "")):
+        found = world.store.find(BASE + path)
+        assert found is not None
+        assert found.entry.ext == ext
+    push(world, update("b", lastmod="2026-01-01"))
+    world.settle()
+    push(world, update("b", lastmod=""))
+    world.settle()
+    assert picture(world.folder)["sitemap-pages-1.xml"][0] == tree["sitemap-pages-1.xml"][0]
+
+
+def test_an_extension_that_breaks_a_rule_is_left_out_of_a_restore(make_world: MakeWorld) -> None:
+    """Counted, and the file is written again without it."""
+    world = make_world(make_site())
+    push(world, add("a", ext=EXT))
+    world.settle()
+    file = world.folder / "sitemap-pages-1.xml"
+    file.write_bytes(file.read_bytes().replace(b"https://cdn.example.net/a?b&amp;c", b"/a.jpg"))
+    forget(world)
+    assert restore_tree(world.store, world.output).skipped == 1
+    finish(world)
+    world.settle()
+    assert b"image" not in file.read_bytes()
+    assert b"video:title" in file.read_bytes()
 
 
 @pytest.mark.parametrize("after", range(6))

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from sitemap_store.errors import Unavailable
+from sitemap_store.model.extensions import canonical
+from sitemap_store.model.extensions.codes import LANGUAGES
 from sitemap_store.model.protocol import STRICT, Limits
 from sitemap_store.model.site import Site
 from sitemap_store.output.folder import Put
@@ -336,4 +338,61 @@ def test_a_split_whose_new_part_cannot_be_written_changes_nothing(
             world.now += 4000
             world.keep()
     settled(world, *paths, "p6", "p7")
+    consistent(world)
+
+
+def images(count: int) -> str:
+    """Extensions of as many images, of a hundred bytes of XML each."""
+    return canonical({"images": [f"https://cdn.example.net/{n:04}/".ljust(48, "i") for n in range(count)]})
+
+
+def languages(path: str) -> str:
+    """Extensions of thirty languages, of over 3,000 bytes of XML."""
+    found = [
+        {"hreflang": language, "href": f"{BASE}{language}/{path}".ljust(60, "x")}
+        for language in sorted(LANGUAGES)[:29]
+    ]
+    return canonical({"alternates": [*found, {"hreflang": "x-default", "href": BASE + path}]})
+
+
+def test_extensions_that_make_a_file_too_large_split_it_where_it_is(make_world: MakeWorld) -> None:
+    """Their bytes count. The URLs that stay keep their seats and their file, and no other file is touched."""
+    paths = [f"p{n}" for n in range(6)]
+    world = make_world(make_site(shard_size=6, limits=limits(size=5_000)))
+    push(world, *map(add, [*paths, "q0", "q1"]))
+    world.settle()
+    before = picture(world.folder)
+    push(world, *(update(path, ext=images(9)) for path in paths))
+    settled(world, *paths, "q0", "q1")
+    assert changed(world, before) == {"sitemap-pages-1.xml", "sitemap-pages-3.xml", "sitemap.xml"}
+    assert all(len(content(path)) <= 5_000 for path in shard_files(world.folder))
+    assert [seat(world, path) for path in ("p0", "p1", "p2", "q0", "q1")] == [1, 1, 1, 2, 2]
+    assert b"<image:" in content(world.folder / "sitemap-pages-3.xml")
+    consistent(world)
+    push(world, update("p0", lastmod="2026-03-21"))
+    world.settle()
+    found = world.store.find(BASE + "p0")
+    assert found is not None
+    assert found.entry.ext == images(9)
+
+
+def test_a_thousand_urls_in_thirty_languages_are_one_file(make_world: MakeWorld) -> None:
+    """Under the strict limits, at the default size of a shard."""
+    world = make_world(make_site(shard_size=1_000))
+    paths = [f"p{n:03}" for n in range(1_000)]
+    push(world, *(add(path, ext=languages(path)) for path in paths))
+    world.settle()
+    assert {name: len(urls) for name, urls in files(world).items()} == {"sitemap-pages-1.xml": 1_000}
+
+
+def test_urls_with_a_thousand_images_each_split_under_the_strict_limits(make_world: MakeWorld) -> None:
+    """Twelve megabytes in one shard become two files, and nothing is lost."""
+    world = make_world(make_site(shard_size=1_000))
+    paths = [f"p{n:03}" for n in range(120)]
+    push(world, *(add(path, ext=images(1_000)) for path in paths))
+    settled(world, *paths)
+    found = [content(path) for path in shard_files(world.folder)]
+    assert len(found) == 2
+    assert all(len(data) <= STRICT.bytes_per_file for data in found)
+    assert sum(data.count(b"<image:loc>") for data in found) == 120_000
     consistent(world)

@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from sitemap_store.errors import Refused
 from sitemap_store.model.events import Event
+from sitemap_store.model.extensions import canonical
 from sitemap_store.model.style import Style
 from sitemap_store.redis import browse
 from sitemap_store.redis.connection import connect
@@ -526,6 +527,26 @@ def test_what_is_published_says_which_value_is_a_default(client: redis.Redis, tm
     assert "2026-03-21 (from the event)" in said
     assert "weekly (default of the section)" in said
     assert "0.9 (from the event)" in said
+
+
+def test_look_up_shows_extensions(client: redis.Redis, tmp_path: Path) -> None:
+    """Each with how many there are, the first five, and text that is no markup."""
+    world = World(client, make_site(), tmp_path)
+    images = [f"https://x.example/{n}" for n in range(7)]
+    news = {
+        "publication": {"name": "N", "language": "en"},
+        "publication_date": "2026-09-21",
+        "title": "<b>T</b>",
+    }
+    links = [{"hreflang": "de", "href": f"{BASE}a"}]
+    ext = canonical({"images": images, "news": news, "alternates": links})
+    publish(world, Event("add", f"{BASE}a", ext=ext))
+    with serving({"shop": served_site(world)}) as web:
+        said = seen(web.page(f"/?url={BASE}a"))
+    assert "7 https://x.example/0 " in said
+    assert "https://x.example/4 …" in said
+    assert "https://x.example/5" not in said
+    assert "<b>T</b> (2026-09-21)" in said
 
 
 def test_problems_come_first_with_what_mends_them(world: World) -> None:

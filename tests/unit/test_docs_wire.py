@@ -6,10 +6,14 @@ import json
 from typing import Final
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from producers.http.app import EVENT_SCHEMA
 from producers.ndjson import LINE_MAX, read_lines
 from sitemap_store.errors import Refused
 from sitemap_store.model.events import encode
+from sitemap_store.model.extensions import EXTENSIONS
+from sitemap_store.model.extensions.videos import FIELDS as VIDEO_FIELDS
 from sitemap_store.model.site import Site
 from sitemap_store.model.wire import FIELDS, OPS, QUEUE, check
 from sitemapd.build import build_site
@@ -21,6 +25,9 @@ from worker.jobs import ALLOWED
 NOW: Final = 1_790_000_000_000
 SHOP: Final = "https://shop.example.com/"
 WIRE: Final = markdown.doc("wire-format.md")
+EXTENSIONS_PAGE: Final = markdown.doc("extensions.md")
+EVENTS: Final = [*markdown.blocks(WIRE, "json"), *markdown.blocks(EXTENSIONS_PAGE, "json")]
+SCHEMA: Final = Draft202012Validator(json.loads(EVENT_SCHEMA))
 RULES: Final = [(plain(row[0]), row[2][1:-1]) for row in markdown.table(WIRE, "rule")]
 BY_HAND: Final = {
     "too-large": (SHOP, " " * LINE_MAX + "{}"),
@@ -43,10 +50,53 @@ def test_event_fields_are_as_documented() -> None:
     assert [plain(row[0]) for row in markdown.table(WIRE, "field")] == list(FIELDS)
 
 
-@pytest.mark.parametrize("block", markdown.blocks(WIRE, "json"))
+@pytest.mark.parametrize("block", EVENTS)
 def test_events_of_the_page_are_accepted(block: str) -> None:
     """An event shown as JSON keeps every rule, with nothing changed or left out."""
     assert check(json.loads(block), shop(), NOW).warnings == ()
+
+
+@pytest.mark.parametrize("block", EVENTS)
+def test_events_of_the_pages_are_valid_by_the_schema(block: str) -> None:
+    """The published JSON Schema takes what the pages show."""
+    SCHEMA.validate(json.loads(block))
+
+
+@pytest.mark.parametrize(
+    "ext",
+    [
+        {"image": []},
+        {"images": ["/a.jpg"]},
+        {"videos": [{"title": "T"}]},
+        {"news": {}},
+        {"alternates": "de"},
+        [],
+    ],
+)
+def test_the_schema_refuses_wrong_extensions(ext: object) -> None:
+    """And so does the service, of a strict event."""
+    event = {"op": "add", "loc": SHOP, "ext": ext, "strict": True}
+    assert not SCHEMA.is_valid(event)
+    with pytest.raises(Refused):
+        check(event, shop(), NOW)
+
+
+def test_the_schema_has_each_field() -> None:
+    """Those of an event, of its extensions and of a video."""
+    schema = json.loads(EVENT_SCHEMA)
+    ext = schema["$defs"]["Ext"]["properties"]
+    assert list(schema["properties"]) == list(FIELDS)
+    assert list(ext) == list(EXTENSIONS)
+    assert list(ext["videos"]["anyOf"][0]["properties"]) == list(VIDEO_FIELDS)
+
+
+def test_extensions_are_as_documented() -> None:
+    """docs/extensions.md has each extension, with its element, in the order in which they are written."""
+    rows = markdown.table(EXTENSIONS_PAGE, "extension")
+    assert [plain(row[0]) for row in rows] == list(EXTENSIONS)
+    assert [plain(row[2]).partition(":")[0] for row in rows] == [each.prefix for each in EXTENSIONS.values()]
+    fields = [plain(row[0]) for row in markdown.table(EXTENSIONS_PAGE, "field of a video")]
+    assert fields == list(VIDEO_FIELDS)
 
 
 def test_lines_of_the_page_are_accepted() -> None:

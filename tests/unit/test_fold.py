@@ -1,16 +1,19 @@
 """The fold, rule by rule."""
 
 import itertools
+import json
 import random
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sitemap_store.model.dates import instant_ms
 from sitemap_store.model.entries import Entry, Tombstone
 from sitemap_store.model.events import Event, Logged, encode
-from sitemap_store.shards.fold import TOMBSTONE_MS, Folded, fold, fold_elements
+from sitemap_store.model.extensions import canonical
+from sitemap_store.shards.fold import TOMBSTONE_MS, Folded, fold, fold_elements, next_purge
 from sitemap_store.shards.snapshot import EMPTY, Snapshot
 from tests import strategies
 from tests.world import BASE, START
@@ -114,7 +117,13 @@ def test_a_delete_reaches_back_only_as_far_as_its_time() -> None:
 
 def test_an_add_replaces_the_whole_entry() -> None:
     """What the new add does not say is not kept."""
-    old = add(lastmod="2026-01-01", changefreq="daily", priority="0.5", source="cms", ext='{"image":1}')
+    old = add(
+        lastmod="2026-01-01",
+        changefreq="daily",
+        priority="0.5",
+        source="cms",
+        ext='{"images":["https://x.example/1"]}',
+    )
     assert at_once(old, add()).snapshot.entries[LOC] == Entry(LOC, at=START + 1)
 
 
@@ -125,10 +134,16 @@ def test_an_add_makes_its_source_the_owner() -> None:
 
 def test_an_update_changes_what_it_names_and_keeps_the_owner() -> None:
     """The other fields and the source stay; a field given as empty is emptied."""
-    old = add(lastmod="2026-01-01", changefreq="daily", priority="0.5", source="cms", ext='{"image":1}')
+    old = add(
+        lastmod="2026-01-01",
+        changefreq="daily",
+        priority="0.5",
+        source="cms",
+        ext='{"images":["https://x.example/1"]}',
+    )
     folded = at_once(old, update(priority="0.9", source="other"), update(changefreq=""))
     assert folded.snapshot.entries[LOC] == Entry(
-        LOC, "2026-01-01", "", "0.9", START + 2, "cms", '{"image":1}'
+        LOC, "2026-01-01", "", "0.9", START + 2, "cms", '{"images":["https://x.example/1"]}'
     )
 
 
@@ -142,6 +157,38 @@ def test_an_update_after_a_delete_starts_from_nothing() -> None:
     """What the deleted entry said does not come back."""
     folded = at_once(add(lastmod="2026-01-01"), delete(), update(priority="0.1"))
     assert folded.snapshot.entries[LOC] == Entry(LOC, "", "", "0.1", START + 2)
+
+
+def test_an_update_merges_the_extensions_key_by_key() -> None:
+    """What it does not name stays, null takes one out, an update of the lastmod alone keeps them all."""
+    images, news = '"images":["https://x.example/1"]', '"news":{"publication_date":"2026-09-21"}'
+    old = add(ext=f"{{{images}}}")
+    both = at_once(old, update(ext=f"{{{news}}}"), update(lastmod="2026-01-01"))
+    assert both.snapshot.entries[LOC].ext == f"{{{images},{news}}}"
+    assert at_once(old, update(ext='{"images":null}')).snapshot.entries[LOC].ext == ""
+    assert at_once(old, update(ext='{"news":null}')).snapshot.entries[LOC].ext == f"{{{images}}}"
+    assert at_once(update(ext=f'{{"images":null,{news}}}')).snapshot.entries[LOC].ext == f"{{{news}}}"
+    assert at_once(old, add()).snapshot.entries[LOC].ext == ""
+
+
+@given(strategies.logs(size=20))
+def test_extensions_are_those_of_a_plain_dict_that_got_the_same_events(log: list[Logged]) -> None:
+    """Late events, removals, deletes and adds in between: as a dict of dicts would have them."""
+    known: dict[str, tuple[int, dict[str, Any] | None]] = {}
+    for event, appended in log:
+        at, found = known.get(event.loc, (0, None))
+        if event.at is not None and event.at < at:
+            continue
+        at = max(appended, at) if event.at is None else event.at
+        said = json.loads(event.ext) if event.ext else {}
+        old = found or {} if event.op == "update" else {}
+        merged = {name: value for name, value in (old | said).items() if value is not None}
+        known[event.loc] = at, None if event.op == "delete" else merged
+    unowned = [Logged(event._replace(source=None), appended) for event, appended in log]
+    entries = fold(EMPTY, unowned, START).snapshot.entries
+    assert {loc: json.loads(entry.ext or "{}") for loc, entry in entries.items()} == {
+        loc: found for loc, (_, found) in known.items() if found is not None
+    }
 
 
 # Rule 4: deletes, tombstones, ownership.
@@ -206,6 +253,35 @@ def test_a_tombstone_whose_time_is_over_gives_up_the_seat() -> None:
     early, due = fold(dead, [], until - 1), fold(dead, [], until)
     assert (early.freed, early.snapshot, early.purge_at) == ((), dead, until)
     assert (due.freed, due.snapshot, due.purge_at) == ((LOC,), EMPTY, None)
+
+
+def article(published: str) -> str:
+    """Extensions of an article and an image."""
+    return f'{{"images":["https://x.example/1"],"news":{{"publication_date":"{published}"}}}}'
+
+
+def test_an_article_is_news_for_48_hours() -> None:
+    """At the very instant the news goes, and not a millisecond before; the URL and its image stay."""
+    before = at_once(add(ext=article("2026-09-21T14:13:20Z")))
+    until = START + 48 * 3_600_000
+    assert before.purge_at == until
+    early, due = fold(before.snapshot, [], until - 1), fold(before.snapshot, [], until)
+    assert (early.snapshot, early.purge_at) == (before.snapshot, until)
+    assert due.snapshot.entries[LOC] == before.snapshot.entries[LOC]._replace(
+        ext='{"images":["https://x.example/1"]}'
+    )
+    assert due.purge_at is None
+
+
+def test_the_next_purge_is_the_first_of_tombstones_and_articles() -> None:
+    """Whichever comes first; text that looks like an article is none."""
+    rows = [Entry(BASE + str(n), at=START, ext=article(f"2026-09-2{n}")) for n in (1, 2)]
+    rows.append(Entry(BASE + "3", ext=canonical({"images": ['"news":']})))
+    snapshot = Snapshot({row.loc: row for row in rows}, {})
+    assert next_purge(snapshot) == instant_ms("2026-09-23")
+    grave = Tombstone(BASE + "9", START, instant_ms("2026-09-22"))
+    assert next_purge(snapshot._replace(tombstones={grave.loc: grave})) == grave.until
+    assert next_purge(Snapshot({rows[-1].loc: rows[-1]}, {})) is None
 
 
 def test_an_event_in_the_last_moment_keeps_the_seat() -> None:

@@ -11,37 +11,17 @@ from lxml import etree
 
 from sitemap_store.model.entries import Entry
 from sitemap_store.model.events import Event, encode, read_log
-from sitemap_store.model.protocol import IMAGE_NS, SITEMAP_NS
-from sitemap_store.model.style import Extension, Style
-from sitemap_store.model.wire import canonical
+from sitemap_store.model.extensions import canonical
+from sitemap_store.model.protocol import IMAGE_NS, NEWS_NS, SITEMAP_NS, VIDEO_NS, XHTML_NS
+from sitemap_store.model.style import Style
+from sitemap_store.model.values import escape
 from sitemap_store.shards.fold import fold
-from sitemap_store.shards.render import escape, frame_bytes, index, sitemap_xml, sized, url_xml, urlset
+from sitemap_store.shards.render import index, sitemap_xml, sized, url_xml, urlset
 from sitemap_store.shards.snapshot import EMPTY
 from sitemap_store.shards.snapshot import decode as decode_snapshot
 from sitemap_store.shards.snapshot import encode as encode_snapshot
 from tests import strategies
 from tests.world import BASE, START
-
-OWN_NS = "https://example.com/own-extension"
-
-
-def _images(value: object) -> str:
-    assert isinstance(value, list)
-    return "".join(
-        f"<image:image><image:loc>{escape(item['loc'])}</image:loc></image:image>" for item in value
-    )
-
-
-def _own(value: object) -> str:
-    return f"<own:text>{escape(str(value))}</own:text>"
-
-
-STYLE = Style(
-    extensions={
-        "image": Extension(prefix="image", namespace=IMAGE_NS, write=_images),
-        "own": Extension(prefix="own", namespace=OWN_NS, write=_own),
-    }
-)
 
 
 def test_a_file_is_written_byte_by_byte_like_this() -> None:
@@ -99,15 +79,16 @@ def test_the_same_entries_give_the_same_bytes(rows: list[Entry], shuffler: rando
     assert urlset(others, Style()) == urlset(rows, Style())
 
 
-@given(st.lists(strategies.entries, unique_by=lambda row: row.loc))
-def test_frame_and_pieces_are_the_file(rows: list[Entry]) -> None:
-    """What a split counts is what a file weighs, to the byte, in the file's own order."""
+@given(st.lists(strategies.entries, min_size=1, unique_by=lambda row: row.loc))
+def test_pieces_are_the_file_but_for_its_frame(rows: list[Entry]) -> None:
+    """What a split counts is what a file weighs, extensions too, in the file's own order."""
     style = Style(changefreq="weekly")
     pieces = sized(rows, style)
     assert [piece.loc for piece in pieces] == sorted(row.loc for row in rows)
-    if rows:
-        assert frame_bytes(rows, style) + sum(len(piece.xml) for piece in pieces) == len(urlset(rows, style))
-        assert b"".join(piece.xml for piece in pieces) in urlset(rows, style)
+    frame = urlset(rows, style).split(b"".join(piece.xml for piece in pieces))
+    assert len(frame) == 2
+    assert frame[0].endswith(b">\n")
+    assert frame[1] == b"</urlset>\n"
 
 
 def test_a_sections_defaults_fill_what_an_entry_leaves_out() -> None:
@@ -131,37 +112,61 @@ def test_an_index_lists_in_the_order_that_it_is_given() -> None:
     )
 
 
+IMAGES = {"images": ["https://example.com/i?a&b"]}
+NEWS = {
+    "publication": {"name": "N & N", "language": "en"},
+    "publication_date": "2026-09-21",
+    "title": "é <b>",
+}
+VIDEO = {"thumbnail_loc": BASE + "t", "title": "T", "description": "D", "player_loc": BASE + "p"}
+LINKS = [{"hreflang": "de", "href": BASE + "a"}, {"hreflang": "en", "href": BASE + "'"}]
+
+
 def test_extensions_survive_from_the_event_to_the_file() -> None:
-    """Event, log, fold, snapshot, file: room for image, video, news and alternates without a new design."""
-    ext = canonical({"own": "é & <b>", "image": [{"loc": "https://example.com/i?a&b"}]})
+    """Event, log, fold, snapshot, file."""
+    ext = canonical({"news": NEWS} | IMAGES)
     record = encode(Event("add", BASE + "a", "2026-01-01", ext=ext))
     folded = fold(EMPTY, read_log([f"{START}\n{record}".encode()]), START)
     kept = decode_snapshot(encode_snapshot(folded.snapshot)).entries
-    assert json.loads(kept[BASE + "a"].ext) == {
-        "own": "é & <b>",
-        "image": [{"loc": "https://example.com/i?a&b"}],
-    }
-    root = etree.fromstring(urlset(kept.values(), STYLE))
-    url = root[0]
-    assert [etree.QName(child).localname for child in url] == ["loc", "lastmod", "image", "text"]
+    assert json.loads(kept[BASE + "a"].ext) == IMAGES | {"news": NEWS}
+    url = etree.fromstring(urlset(kept.values(), Style()))[0]
+    assert [etree.QName(child).localname for child in url] == ["loc", "lastmod", "image", "news"]
     assert url.findtext(f"{{{IMAGE_NS}}}image/{{{IMAGE_NS}}}loc") == "https://example.com/i?a&b"
-    assert url.findtext(f"{{{OWN_NS}}}text") == "é & <b>"
+    assert url.findtext(f"{{{NEWS_NS}}}news/{{{NEWS_NS}}}title") == "é <b>"
+
+
+def test_extensions_are_written_byte_by_byte_like_this() -> None:
+    """The whole of a file with all four: namespaces and elements in one order, escaped once."""
+    ext = canonical({"news": NEWS, "videos": [VIDEO], "alternates": LINKS} | IMAGES)
+    assert urlset([Entry(BASE + "a", "2026-09-21", ext=ext)], Style()).decode() == (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<urlset xmlns="{SITEMAP_NS}" xmlns:xhtml="{XHTML_NS}" xmlns:image="{IMAGE_NS}"'
+        f' xmlns:video="{VIDEO_NS}" xmlns:news="{NEWS_NS}">\n'
+        "<url><loc>https://example.com/a</loc><lastmod>2026-09-21</lastmod>"
+        '<xhtml:link rel="alternate" hreflang="de" href="https://example.com/a"/>'
+        '<xhtml:link rel="alternate" hreflang="en" href="https://example.com/&apos;"/>'
+        "<image:image><image:loc>https://example.com/i?a&amp;b</image:loc></image:image>"
+        "<video:video><video:thumbnail_loc>https://example.com/t</video:thumbnail_loc><video:title>T</video:title>"
+        "<video:description>D</video:description><video:player_loc>https://example.com/p</video:player_loc>"
+        "</video:video><news:news><news:publication><news:name>N &amp; N</news:name>"
+        "<news:language>en</news:language></news:publication>"
+        "<news:publication_date>2026-09-21</news:publication_date><news:title>é &lt;b&gt;</news:title>"
+        "</news:news></url>\n</urlset>\n"
+    )
 
 
 def test_only_namespaces_in_use_are_declared() -> None:
-    """A file of plain URLs says nothing of extensions; one URL with an image declares images."""
+    """A file of plain URLs declares none; text that looks like an image's element declares none either."""
     plain = Entry(BASE + "a")
-    image = Entry(BASE + "b", ext=canonical({"image": [{"loc": BASE + "i.png"}]}))
-    assert etree.fromstring(urlset([plain], STYLE)).nsmap == {None: SITEMAP_NS}
-    assert etree.fromstring(urlset([plain, image], STYLE)).nsmap == {None: SITEMAP_NS, "image": IMAGE_NS}
-
-
-def test_an_extension_that_the_style_does_not_know_is_kept_and_not_written() -> None:
-    """The snapshot holds it; a style that learns it writes it."""
-    row = Entry(BASE + "a", ext=canonical({"video": [], "own": 1}))
-    assert urlset([row], Style()) == urlset([row._replace(ext="")], Style())
-    assert b"<own:text>1</own:text>" in urlset([row], STYLE)
-    assert b"video" not in urlset([row], STYLE)
+    image = Entry(BASE + "b", ext=canonical(IMAGES))
+    news = Entry(BASE + "c", ext=canonical({"news": NEWS | {"title": "<image:image>"}}))
+    for rows, used in [
+        ([plain], {}),
+        ([plain, image], {"image": IMAGE_NS}),
+        ([plain, news], {"news": NEWS_NS}),
+        ([image, news], {"image": IMAGE_NS, "news": NEWS_NS}),
+    ]:
+        assert etree.fromstring(urlset(rows, Style())).nsmap == {None: SITEMAP_NS} | used
 
 
 @pytest.mark.parametrize("field", ["lastmod", "changefreq", "priority"])

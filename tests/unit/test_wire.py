@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -11,14 +12,12 @@ from hypothesis import strategies as st
 
 from sitemap_store.errors import Refused
 from sitemap_store.model.events import FUTURE_MS, Event, Op, decode, encode
+from sitemap_store.model.protocol import CURRENT
 from sitemap_store.model.wire import (
-    EXT_MAX,
     FIELDS,
     OPS,
-    canonical,
     check,
     check_at,
-    check_ext,
     check_source,
 )
 from tests import strategies
@@ -128,8 +127,10 @@ def test_warnings_say_what_was_changed_or_left_out() -> None:
         ({"op": "add", "loc": BASE, "source": 5}, "source", "5"),
         ({"op": "add", "loc": BASE, "urgent": "yes"}, "urgent", "yes"),
         ({"op": "add", "loc": BASE, "urgent": 1}, "urgent", "1"),
-        ({"op": "add", "loc": BASE, "ext": []}, "ext", "JSON object"),
-        ({"op": "add", "loc": BASE, "ext": {"image": []}}, "ext", "image"),
+        ({"op": "add", "loc": BASE, "ext": [], "strict": True}, "ext", "JSON object"),
+        ({"op": "add", "loc": BASE, "ext": {"image": []}, "strict": True}, "ext", "images?"),
+        ({"op": "add", "loc": BASE, "strict": 1}, "strict", "1"),
+        ({"op": "add", "loc": BASE, "lang": ["en"]}, "lang", "en"),
     ],
 )
 def test_what_breaks_a_rule_is_refused_with_its_name_and_a_sentence(
@@ -177,33 +178,55 @@ def test_names_of_sources(name: str) -> None:
     assert check_source(name) == name
 
 
-def test_no_extension_is_known_yet() -> None:
-    """An empty object is none; any key is refused by its name, not dropped."""
-    assert check_ext({}) == ""
-    with pytest.raises(Refused, match="'video'"):
-        check_ext({"video": {}})
-    assert EXT_MAX > 0
+def test_what_is_wrong_in_an_extension_is_left_out_and_said() -> None:
+    """The event is accepted with the rest; a strict one is refused."""
+    item = {
+        "op": "add",
+        "loc": BASE + "a",
+        "ext": {"images": ["/a.jpg", "https://x.example/b.jpg"], "foo": 1},
+    }
+    event, warnings = check(item, SITE, NOW)
+    assert event.ext == '{"images":["https://x.example/b.jpg"]}'
+    assert len(warnings) == 2
+    found = refused(item | {"strict": True})
+    assert (found.loc, found.rule, found.detail) == (BASE + "a", "ext", warnings[0])
+    assert check(item | {"strict": False}, SITE, NOW) == (event, warnings)
+    assert check(item | {"ext": {}, "strict": True}, SITE, NOW).warnings == ()
 
 
-@given(
-    st.dictionaries(
-        st.text(max_size=5),
-        st.recursive(
-            st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),
-            lambda inner: st.lists(inner, max_size=3),
-            max_leaves=4,
-        ),
-        max_size=4,
+def test_an_update_says_of_extensions_what_it_names() -> None:
+    """Null removes one; an empty object, and one of which nothing is right, say nothing."""
+    image = "https://x.example/a.jpg"
+    assert checked(op="update", ext={"videos": None}).ext == '{"videos":null}'
+    assert checked(op="update", ext={"images": image}).ext == f'{{"images":["{image}"]}}'
+    assert checked(op="update", ext={}).ext is None
+    assert checked(op="add", ext={"videos": None}).ext == ""
+    assert check({"op": "update", "loc": BASE, "ext": {"images": "/a"}}, SITE, NOW).event.ext is None
+
+
+def test_a_delete_has_no_extensions() -> None:
+    """There is nothing that they could say."""
+    assert checked(op="delete", ext={"images": ["/a.jpg"]}).ext is None
+
+
+def test_the_language_of_a_page_completes_its_alternates() -> None:
+    """In a warning, as everything that is not as it was sent."""
+    links = [{"hreflang": "de", "href": BASE + "b"}]
+    event, (warning,) = check(
+        {"op": "add", "loc": BASE, "lang": "en", "ext": {"alternates": links}}, SITE, NOW
     )
-)
-def test_canonical_json_does_not_depend_on_order(ext: dict[str, object]) -> None:
-    """The same extensions are the same text, which reads back as they were, in ASCII without tabs."""
-    text = canonical(ext)
-    assert canonical(dict(reversed(ext.items()))) == text
-    assert (json.loads(text) if text else {}) == ext
-    assert text.isascii()
-    assert "\t" not in text
-    assert "\n" not in text
+    assert event.ext is not None
+    assert json.loads(event.ext) == {"alternates": [*links, {"hreflang": "en", "href": BASE}]}
+    assert "was added as en" in warning
+
+
+def test_the_limits_decide_how_long_a_videos_title_may_be() -> None:
+    """100 characters under the strict limits."""
+    video = {"title": "t" * 101, "thumbnail_loc": BASE, "description": "d", "content_loc": BASE + "v"}
+    item = {"op": "add", "loc": BASE, "ext": {"videos": video}}
+    assert check(item, SITE, NOW).event.ext == ""
+    current = dataclasses.replace(SITE, limits=CURRENT)
+    assert check(item, current, NOW).warnings == ()
 
 
 @given(

@@ -33,10 +33,17 @@ class EventMethods(ABC, Generic[Answer]):
         at: Time | None = None,
         source: str | None = None,
         ext: Mapping[str, Any] | None = None,
+        lang: str | None = None,
+        strict: bool | None = None,
     ) -> Answer:
-        """The URL is there, and this is all that is known of it. Raises as its class says."""
+        """The URL is there, and this is all that is known of it. Raises as its class says.
+
+        `ext` is images, videos, news and alternates, `lang` the hreflang of the page itself. With `strict`
+        sitemapd refuses the event when anything in `ext` is wrong; else it leaves that out, with a warning.
+        """
         fields = {"lastmod": lastmod, "changefreq": changefreq, "priority": priority, "at": at}
-        return self._one(event_line("add", loc, **fields, source=source, ext=ext))
+        more = {"source": source, "ext": ext, "lang": lang, "strict": strict}
+        return self._one(event_line("add", loc, **fields, **more))
 
     def update(
         self,
@@ -48,10 +55,16 @@ class EventMethods(ABC, Generic[Answer]):
         at: Time | None = None,
         source: str | None = None,
         ext: Mapping[str, Any] | None = None,
+        lang: str | None = None,
+        strict: bool | None = None,
     ) -> Answer:
-        """The given fields of the URL changed. Raises as its class says."""
+        """The given fields of the URL changed, and of `ext` those named; None in it removes one.
+
+        Raises as its class says.
+        """
         fields = {"lastmod": lastmod, "changefreq": changefreq, "priority": priority, "at": at}
-        return self._one(event_line("update", loc, **fields, source=source, ext=ext))
+        more = {"source": source, "ext": ext, "lang": lang, "strict": strict}
+        return self._one(event_line("update", loc, **fields, **more))
 
     def delete(
         self, loc: str, *, at: Time | None = None, source: str | None = None, urgent: bool = False

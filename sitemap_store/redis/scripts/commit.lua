@@ -13,6 +13,12 @@ local meta = redis.call('HMGET', shard, 'v', 'section', 'urls', 'bytes', 'rest')
 if not meta[1] or tonumber(meta[1]) ~= version or not holds(id, worker, ARGV[18]) then
   return {'lost'}
 end
+-- Of a snapshot that stays too: a split gives none to its new shard, whose first rewrite changes nothing.
+if ARGV[13] == '0' then
+  redis.call('ZREM', keys.purge(), id)
+else
+  redis.call('ZADD', keys.purge(), ARGV[13], id)
+end
 if ARGV[7] == '' then return {'ok', version, ''} end
 
 local section, state = meta[2], keys.state()
@@ -25,12 +31,6 @@ redis.call('HSET', shard, 'v', version + 1, 'urls', ARGV[8], 'dead', ARGV[9], 'b
   'etag', ARGV[11], 'sources', ARGV[12],
   'rest', format('%d', math.max(tonumber(meta[5] or 0), now) + tonumber(ARGV[19])))
 redis.call('HINCRBY', keys.section(section), 'bytes', tonumber(ARGV[10]) - tonumber(meta[4]))
-if ARGV[13] == '0' then
-  redis.call('ZREM', keys.purge(), id)
-else
-  redis.call('ZADD', keys.purge(), ARGV[13], id)
-end
-
 -- What came into the log since it was read: a URL in there keeps its seat.
 local function loc_of(record)
   return string.match(record, '^.([^\t]*)')

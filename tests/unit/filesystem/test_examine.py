@@ -1,5 +1,6 @@
 """One file and its row."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -440,3 +441,58 @@ def test_a_huge_file_without_an_end_to_its_head_is_listed(tmp_path: Path, head: 
     os.truncate(tmp_path / "a.html", 3 * 2**30)
     row = desk.look("a.html")
     assert (row.live, row.size, desk.problems) == (1, 3 * 2**30, [])
+
+
+def test_extensions_of_a_page(tmp_path: Path) -> None:
+    """The head's languages, and images where asked; addresses may be relative to the page or its base."""
+    desk = Desk(tmp_path)
+    head = (
+        '<html><head><link rel="alternate" hreflang="en" href="/a.html">'
+        '<link rel="alternate" hreflang="DE" href="de/a.html"><link rel="alternate" href="feed.xml">'
+        '<meta property="og:image" content="img/a b.jpg"></head>'
+    )
+    desk.write("a.html", head)
+    links = (
+        '{"alternates":[{"hreflang":"de","href":"https://example.com/de/a.html"},'
+        '{"hreflang":"en","href":"https://example.com/a.html"}]'
+    )
+    assert desk.look("a.html").ext == links + "}"
+    asked = Desk(desk.folder, images="og", alternates=True)
+    assert asked.look("a.html").ext == links + ',"images":["https://example.com/img/a%20b.jpg"]}'
+    desk.write("b.html", head.replace("<head>", '<head><base href="https://cdn.example.net/x/">'))
+    none = Desk(desk.folder, images="og", alternates=False)
+    assert none.look("b.html").ext == '{"images":["https://cdn.example.net/x/img/a%20b.jpg"]}'
+
+
+@pytest.mark.parametrize(
+    ("front", "images"),
+    [
+        ("images: [/a.jpg, https://x.example/b.jpg]", ["/a.jpg", "https://x.example/b.jpg"]),
+        ("image: a.jpg", ["/blog/a.jpg"]),
+        ("image: {path: /a.jpg, alt: A}", ["/a.jpg"]),
+        ("images:\n  - src: /a.jpg\n  - /b.jpg\n  - {alt: C}", ["/a.jpg", "/b.jpg"]),
+        ("images: []\nimage: /a.jpg", ["/a.jpg"]),
+        ("image: false", []),
+    ],
+)
+def test_images_of_front_matter(tmp_path: Path, front: str, images: list[str]) -> None:
+    """As generators write them: a text, a table, or a list of these."""
+    desk = Desk(tmp_path)
+    (desk.folder / "blog").mkdir()
+    desk.write("blog/a.md", f"---\n{front}\n---\n")
+    row = Desk(desk.folder, images="og").look("blog/a.md")
+    found = json.loads(row.ext)["images"] if row.ext else []
+    assert [image.removeprefix("https://example.com") for image in found] == images
+    assert desk.look("blog/a.md").ext == ""
+
+
+def test_a_wrong_extension_of_a_page_is_reported_once(tmp_path: Path) -> None:
+    """The page is listed without it."""
+    desk = Desk(tmp_path)
+    desk.write("a.html", '<html><head><link rel="alternate" hreflang="en-UK" href="/b.html"></head>')
+    row = desk.look("a.html")
+    assert (row.live, row.ext) == (1, "")
+    assert "en-GB" in desk.problems[0].detail
+    count = len(desk.problems)
+    desk.look("a.html", row)
+    assert len(desk.problems) == count
