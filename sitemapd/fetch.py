@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -239,4 +240,10 @@ def _write(path: Path, pieces: Iterator[bytes]) -> None:
 
 
 def _seconds(retry_after: str) -> float | None:
-    return float(retry_after) if retry_after.isascii() and retry_after.isdigit() else None
+    """How long a Retry-After asks to wait: seconds, or an HTTP date. Source: RFC 9110, 10.2.3."""
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after)
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None

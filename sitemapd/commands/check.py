@@ -63,7 +63,7 @@ def check(
     findings = Findings(limit)
     files = urls = 0
     assumed: list[str] = []
-    with _progress(hidden=as_json) as progress:
+    with progress_bar(hidden=as_json) as progress:
         for each in _targets(context, target, base_url):
             tree = Tree(findings, time.time_ns() // 1_000_000)
             try:
@@ -187,7 +187,7 @@ def _check_url(tree: Tree, url: str, progress: Progress, *, allow_private: bool)
 
 
 @contextmanager
-def _progress(*, hidden: bool) -> Iterator[Progress]:
+def progress_bar(*, hidden: bool) -> Iterator[Progress]:
     """A bar on standard error where that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
