@@ -127,11 +127,13 @@ class _Visitor:
             answer.path.unlink()
         if depth == DEPTH and addresses:
             intake.report.add("too-deep", address)
+        found = []
         for each in addresses:
             try:
-                yield normal_form(each)
+                found.append(normal_form(each))
             except Refused:
                 self.absent(each)
+        return found
 
     def absent(self, address: str) -> None:
         self._intake.report.add("absent", address)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +14,11 @@ import redis
 from sitemap_store.redis.keys import Keys
 from tests.acceptance.place import BASE, ROOT, Place, add, delete, settings
 from tests.acceptance.until import until
-from tests.check_trees import HEAD
+from tests.check_trees import BASE as CHECKED
+from tests.check_trees import HEAD, index, url, urlset
 from tests.published import picture, published
 from tests.redis_server import RedisServer
+from tests.site_server import Server
 
 TREES: Final = ROOT / "tests" / "fixtures" / "import"
 MANY: Final = 50_000
@@ -237,6 +240,23 @@ def test_the_next_sync_of_a_table_changes_only_what_differs(place: Place, any_re
         "new": "2025-01-01",
         "pot": "2025-01-02",
     }
+
+
+def test_a_live_site_is_imported(place: Place, any_redis: RedisServer) -> None:
+    """From robots.txt on, as a user names it; what is absent is reported."""
+    any_redis.flush()
+    with closing(Server()) as server:
+        place.configure(settings(any_redis.url, base_url=server.base))
+        server.put("/robots.txt", f"Sitemap: {CHECKED}sitemap.xml\n", Content_Type="text/plain")
+        server.put("/sitemap.xml", index("a.xml", "absent.xml"))
+        server.put("/a.xml", urlset(url("a", "<lastmod>2025-01-01</lastmod>")))
+        done = place.command("import", server.base, "--json")
+        elsewhere = place.command("import", f"{server.base}robots.txt", "--dry-run", "--json")
+    assert (done.code, done.json["new"], done.json["files"]) == (1, 1, 2)
+    assert done.json["reasons"]["absent"]["examples"] == [f"{server.base}absent.xml"]
+    assert elsewhere.json["unchanged"] == 1
+    shown = place.ok("show", f"{server.base}a", "--json").json
+    assert (shown["lastmod"], shown["at"]) == ("2025-01-01", "1970-01-01T00:00:00Z")
 
 
 def test_files_become_sections(place: Place, any_redis: RedisServer) -> None:
