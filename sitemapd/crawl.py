@@ -65,13 +65,13 @@ def follow(
     origin = origin_of(address)
     listed = crawler.read_robots(origin)
     if _is_file(address) and not address.endswith("/robots.txt"):
-        crawler.todo.append(Listed(address, "command", 0, frozenset()))
+        crawler.add(Listed(address, "command", 0, frozenset()))
     else:
         for each in sorted(listed):
             fetcher.allow(each)
-            crawler.todo.append(Listed(each, "robots", 0, frozenset({origin})))
-        if not crawler.todo:
-            crawler.todo.append(Listed(f"{origin}/sitemap.xml", "command", 0, frozenset()))
+            crawler.add(Listed(each, "robots", 0, frozenset({origin})))
+        if not listed:
+            crawler.add(Listed(f"{origin}/sitemap.xml", "command", 0, frozenset()))
     crawler.run(done)
 
 
@@ -87,8 +87,19 @@ class _Crawler:
         self._visitor = visitor
         self._fetcher = fetcher
         self._asked: set[str] = set()
-        self._files = 0
-        self.todo: deque[Listed] = deque()
+        """The addresses of robots.txt that were fetched."""
+        self._added: set[str] = set()
+        self._todo: deque[Listed] = deque()
+
+    def add(self, listed: Listed) -> bool:
+        """Have a file visited, once; False where no further one may be."""
+        if listed.address not in self._added:
+            if len(self._added) == FILES_MAX:
+                self._visitor.failed("too-many-files", listed.address, "", "")
+                return False
+            self._added.add(listed.address)
+            self._todo.append(listed)
+        return True
 
     def read_robots(self, origin: str) -> Collection[str]:
         """Fetch the robots.txt of an origin, once, and return the sitemaps that it lists."""
@@ -107,15 +118,9 @@ class _Crawler:
         return ()
 
     def run(self, done: Callable[[str], None]) -> None:
-        """Fetch what is to do, and what that lists."""
-        while self.todo:
-            each = self.todo.popleft()
-            if each.address in self._asked:
-                continue
-            if self._files == FILES_MAX:
-                self._visitor.failed("too-many-files", each.address, "", "")
-                break
-            self._asked.add(each.address)
+        """Visit what was added, and what that lists."""
+        while self._todo:
+            each = self._todo.popleft()
             self._visit(each)
             done(each.address)
 
@@ -130,10 +135,10 @@ class _Crawler:
         elif answer.status != 200:
             self._visitor.failed("http-status", address, str(answer.status), "")
         else:
-            self._files += 1
             listed = self._visitor.sitemap(each, answer)
             for loc in listed if each.depth < DEPTH else ():
-                self.todo.append(Listed(loc, "index", each.depth + 1, each.proven))
+                if not self.add(Listed(loc, "index", each.depth + 1, each.proven)):
+                    break
 
     def _fetch(self, address: str) -> Answer | None:
         try:

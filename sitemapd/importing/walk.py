@@ -46,16 +46,21 @@ class _Folder:
     def run(self, files: Sequence[Path], indexes: Sequence[Path], listed: Sequence[str]) -> None:
         report = self._intake.report
         roots = [*self._files(listed), *(self._top(indexes) or (() if listed else files))]
-        todo = deque((path, 0) for path in roots)
+        todo: deque[tuple[Path, int]] = deque()
         seen: set[Path] = set()
+
+        def add(paths: Iterable[Path], depth: int) -> None:
+            for path in paths:
+                if path not in seen:
+                    if len(seen) == FILES_MAX:
+                        report.add("too-many-files", str(path))
+                        return
+                    seen.add(path)
+                    todo.append((path, depth))
+
+        add(roots, 0)
         while todo:
             path, depth = todo.popleft()
-            if path in seen:
-                continue
-            if len(seen) == FILES_MAX:
-                report.add("too-many-files", str(path))
-                break
-            seen.add(path)
             addresses = self._intake.read(
                 Content(path), str(path), address_of(self._base, self._root, path), depth=depth
             )
@@ -63,7 +68,7 @@ class _Folder:
                 report.add("too-deep", str(path))
                 seen.update(self._files(addresses))
             else:
-                todo.extend((each, depth + 1) for each in self._files(addresses))
+                add(self._files(addresses), depth + 1)
             self._done(path)
         for path in files:
             if path not in seen:
