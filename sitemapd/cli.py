@@ -40,6 +40,7 @@ _COMMANDS = {
     "show": "look",
     "rejected": "look",
     "check": "check",
+    "verify": "verify",
     "rebuild": "maintain",
     "backup": "backup",
     "restore": "backup",

@@ -14,7 +14,7 @@ Page = tuple[int, dict[str, str], bytes]
 
 
 class Server:
-    """Pages by path, and the requests that came."""
+    """Pages by path, and the requests that came: the path, after HEAD where it was one."""
 
     def __init__(self) -> None:
         self.pages: dict[str, Page | Callable[[BaseHTTPRequestHandler], None]] = {}
@@ -23,8 +23,12 @@ class Server:
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_HEAD(self) -> None:
+                self.do_GET()
+
             def do_GET(self) -> None:
-                outer.asked.append(self.path)
+                is_head = self.command == "HEAD"
+                outer.asked.append(f"HEAD {self.path}" if is_head else self.path)
                 outer.agents.add(self.headers["User-Agent"])
                 page = outer.pages.get(self.path, (404, {}, b""))
                 if callable(page):
@@ -36,7 +40,8 @@ class Server:
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                if not is_head:
+                    self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
                 pass
