@@ -239,11 +239,12 @@ def _print(findings: Findings, files: int, urls: int, assumed: list[str]) -> Non
             click.echo(f"{more:,} more of {code}; --limit prints more")
     for base in assumed:
         click.echo(f"The folder is taken for {base}; --base-url sets another address.")
-    counts = ", ".join(_many(findings.count(severity), severity) for severity in ("error", "warning", "note"))
-    click.echo(f"{_many(files, 'file')}, {_many(urls, 'URL')}: {counts}")
+    counts = ", ".join(many(findings.count(severity), severity) for severity in ("error", "warning", "note"))
+    click.echo(f"{many(files, 'file')}, {many(urls, 'URL')}: {counts}")
 
 
-def _many(count: int, noun: str) -> str:
+def many(count: int, noun: str) -> str:
+    """A count with its noun: "1 file", "1,000 files"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

@@ -14,7 +14,7 @@ import click
 
 from sitemap_store.errors import Refused, SitemapdError
 from sitemapd.cli import Context
-from sitemapd.commands.check import progress_bar
+from sitemapd.commands.check import many, progress_bar
 from sitemapd.memory import ease_collector
 
 if TYPE_CHECKING:
@@ -194,15 +194,15 @@ def _print(report: Report, totals: dict[str, int], grouped: dict[str, int], *, d
     if grouped:
         click.echo("Sections:")
         for section, urls in grouped.items():
-            click.echo(f"  {section}: {urls:,} URLs")
-    click.echo(
-        "Read {files:,} files with {urls:,} URLs; {repeated:,} came again, {skipped:,} left out.".format(
-            **totals
-        )
-    )
+            click.echo(f"  {section}: {many(urls, 'URL')}")
+    files, urls = many(totals["files"], "file"), many(totals["urls"], "URL")
+    new, changed = many(totals["new"], "new URL"), many(totals["updated"], "changed one")
     done = "Would import" if dry_run else "Imported"
     click.echo(
-        done
-        + " {new:,} new URLs and {updated:,} updated ones; {unchanged:,} were listed already, and {kept:,} "
-        "stay as the site has them.".format(**totals)
+        "Read {} with {}; {repeated:,} came again, {skipped:,} left out.".format(files, urls, **totals)
+    )
+    click.echo(
+        "{} {} and {}; {unchanged:,} were listed already, and {kept:,} stay as the site has them.".format(
+            done, new, changed, **totals
+        )
     )

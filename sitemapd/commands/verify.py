@@ -17,7 +17,7 @@ import click
 
 from sitemap_store.errors import Refused
 from sitemapd.cli import Context
-from sitemapd.commands.check import progress_bar
+from sitemapd.commands.check import many, progress_bar
 
 if TYPE_CHECKING:
     from sitemap_store.redis.store import Store
@@ -78,7 +78,9 @@ def verify(
     if as_json:
         click.echo(json.dumps(_report(len(locs), verifier.asked, counts, problems), indent=2))
     else:
-        click.echo(f"{len(locs):,} URLs, {verifier.asked:,} asked for: {len(problems):,} problems")
+        click.echo(
+            f"{many(len(locs), 'URL')}, {verifier.asked:,} asked for: {many(len(problems), 'problem')}"
+        )
     if problems:
         sys.exit(1)
 

@@ -62,7 +62,7 @@ def test_an_old_tree_is_published_as_it_was(place: Place, any_redis: RedisServer
     )
     place.worker()
     dry = place.ok("import", "old", "--dry-run")
-    assert dry.out.splitlines()[-1].startswith("Would import 3 new URLs and 0 updated ones;")
+    assert dry.out.splitlines()[-1].startswith("Would import 3 new URLs and 0 changed ones;")
     assert place.ok("status", "--json").json["sites"]["main"]["unfolded_events"] == 0
     done = place.ok("import", "old")
     assert done.out == dry.out.replace("Would import", "Imported")
@@ -91,7 +91,7 @@ def test_what_is_left_out_ends_with_1_and_is_named(place: Place, any_redis: Redi
     assert lines[0] == "URLs left out:"
     assert lines[1].startswith("  4 URLs with another scheme or www: --same-site takes them")
     assert lines[2] == "    old/sitemap.xml: http://shop.example.com/http"
-    assert lines[-1].startswith("Imported 1 new URLs")
+    assert lines[-1].startswith("Imported 1 new URL and")
     result = place.command("import", "old", "--same-site", "--json").json
     assert (result["new"], result["unchanged"], result["skipped"]) == (4, 1, 2)
     for arguments, sentence in (
