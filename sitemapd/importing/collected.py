@@ -3,7 +3,8 @@
 1. An entry happened `AT`: before anything that a producer reports. So whatever the site knows of a URL stays,
    a delete of the last day too, and whatever comes later wins.
 2. Of a URL that is read several times the newest lastmod counts, at the place of the first.
-3. What the site lists as it was read is not sent again. An import that was killed is run again and sends the
+3. A URL is known by its digest, whose index stays small; the rows lie in the order in which they came.
+4. What the site lists as it was read is not sent again. An import that was killed is run again and sends the
    rest.
 """
 
@@ -12,12 +13,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import count
 from typing import Final, NamedTuple, Self
 
 from producers.difference import rank
 from sitemap_store.errors import Unavailable
-from sitemap_store.model.entries import Entry
+from sitemap_store.model.entries import Entry, digest
 from sitemap_store.model.events import Event
 
 AT: Final = 0
@@ -28,12 +28,13 @@ PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA cache_size = -65536;
 CREATE TABLE item (
-    loc TEXT PRIMARY KEY, lastmod, changefreq, priority, ext, section, place, state DEFAULT 'new'
-) WITHOUT ROWID;
+    place INTEGER PRIMARY KEY, digest BLOB UNIQUE, loc, lastmod, changefreq, priority, ext, section,
+    state DEFAULT 'new'
+);
 """
 _ADD: Final = """
-INSERT INTO item (loc, lastmod, changefreq, priority, ext, section, place) VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (loc) DO UPDATE
+INSERT INTO item (digest, loc, lastmod, changefreq, priority, ext, section) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (digest) DO UPDATE
 SET lastmod = excluded.lastmod, changefreq = excluded.changefreq, priority = excluded.priority,
     ext = excluded.ext
 WHERE outranks(excluded.lastmod, excluded.changefreq, excluded.priority, lastmod, changefreq, priority)
@@ -43,7 +44,7 @@ UPDATE item SET state = CASE
     WHEN ? > {AT} THEN 'kept'
     WHEN (lastmod, changefreq, priority, ext) = (?, ?, ?, ?) AND ? = ? THEN 'unchanged'
     ELSE 'updated' END
-WHERE loc = ?
+WHERE digest = ?
 """
 _SEND: Final = """
 SELECT loc, lastmod, changefreq, priority, ext FROM item
@@ -67,7 +68,6 @@ class Collected:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._places = count()
         # "" is a file of SQLite's own in the temp folder, which it removes.
         self._db = sqlite3.connect("", isolation_level=None)
         self._db.executescript(_TABLE)
@@ -83,9 +83,7 @@ class Collected:
     def add(self, rows: Iterable[Row]) -> None:
         """Take in entries in the order in which they are to get their seats."""
         with _translated():
-            self._db.executemany(
-                _ADD, ((*row, place) for row, place in zip(rows, self._places, strict=False))
-            )
+            self._db.executemany(_ADD, ((digest(row.loc), *row) for row in rows))
 
     def compare(self, listed: Iterable[Entry]) -> None:
         """Take in what the site lists; not sent is what it has as it was read, or has from elsewhere."""
@@ -93,7 +91,7 @@ class Collected:
             self._db.executemany(
                 _LISTED,
                 (
-                    (at, lastmod, freq, priority, ext, source, self._source, loc)
+                    (at, lastmod, freq, priority, ext, source, self._source, digest(loc))
                     for loc, lastmod, freq, priority, at, source, ext in listed
                 ),
             )
