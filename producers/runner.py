@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 PAUSES: Final = (0.2, 30.0)
 """The first and the longest pause, in seconds, after a fault of ours."""
-REDIS_PAUSE: Final = 2.0
+REDIS_PAUSE: Final = 1.0
 """The longest, in seconds, before Redis is asked again."""
 CHECK_STATE: Final = 5.0
 """Seconds between two looks at whether the state is still the one that was written to."""

@@ -254,7 +254,8 @@ def _connect(url: str, setting: str, timeout: float) -> redis.Redis:
             setting=setting,
             # Not the reason: it may quote a part of a password that holds a slash.
             detail=f"{_unreadable(url)!r} is no address of a Redis.",
-            hint="Write redis://HOST:PORT/DB, rediss://… or unix:///PATH, and %-encode a password.",
+            hint="Write redis://HOST:PORT/DB, rediss://…, unix:///PATH or "
+            "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB, and %-encode a password.",
         ) from None
 
 

@@ -50,6 +50,12 @@ def check_redis(parts: Parts) -> list[str]:
             detail=f"{address} is version {number}; 6.2 is needed.",
             hint="Install a newer one.",
         )
+    if (info or {}).get("cluster_enabled") and _nodes(client) > 1:
+        raise BadSetting(
+            setting="redis_url",
+            detail=f"{address} is a node of a cluster, which sitemapd can't use.",
+            hint="Name a Redis that has all keys, or one with Sentinel.",
+        )
     # INFO tells of both too, where CONFIG is not allowed.
     if info is not None:
         policy = policy or info.get("maxmemory_policy")
@@ -113,6 +119,14 @@ def may_lose(client: redis.Redis) -> str:
         if not int(settings["min-replicas-to-write"] or 0):
             said += "; min-replicas-to-write bounds their number"
     return said
+
+
+def _nodes(client: redis.Redis) -> int:
+    """How many nodes of its cluster have keys; 0 where its user may not ask."""
+    command: Any = client.execute_command
+    with translated():
+        found = allowed(lambda: command("CLUSTER INFO"))
+    return int((found or {}).get("cluster_size", 0))
 
 
 def _setting(client: redis.Redis, name: str) -> Any:

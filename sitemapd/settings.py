@@ -179,7 +179,7 @@ class Settings(BaseModel):
     redis_url: str | None = None
     """Where the state is; left out: the server that `sitemapd run` keeps under data_dir."""
     queue_url: str | None = None
-    """Where RQ's queue is; the same Redis by default. RQ can't use a cluster."""
+    """Where RQ's queue is; the same Redis by default."""
     data_dir: Path = Path(".sitemapd")
     """Where the embedded server and the watchers keep their files."""
     workers: int = Field(2, ge=1, le=64)

@@ -25,7 +25,7 @@ PROBE = "rq:sitemapd:probe"
 _OUR_PART = "/worker/jobs.py"
 """In each traceback of a job of ours that had begun and not ended."""
 SAY_AGAIN_S = 60.0
-"""RQ tries to reconnect every 2 s, and says so each time."""
+"""RQ tries to reconnect every second, and says so each time."""
 
 
 class ShardWorker(SimpleWorker):
@@ -33,7 +33,7 @@ class ShardWorker(SimpleWorker):
 
     redis_lost = False
     # RQ waits up to a minute between two tries to reconnect; a change must not.
-    max_connection_wait_time = 2.0
+    max_connection_wait_time = 1.0
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Run one job in this process."""
@@ -63,7 +63,7 @@ class Sentences(logging.Filter):
                 return False
             self._silent_until = time.monotonic() + SAY_AGAIN_S
             error = next((arg for arg in record.args or () if isinstance(arg, Exception)), None)
-            record.msg = "Redis can't be reached (%s); the worker tries again every 2 s"
+            record.msg = "Redis can't be reached (%s); the worker tries again every second"
             record.args, record.action = (str(error or "").rstrip("."),), "redis_away"
         elif "Traceback" in message:
             reason = message.rstrip().rpartition("\n")[2]

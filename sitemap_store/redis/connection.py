@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import redis
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
+from redis.sentinel import MasterNotFoundError
 
 from sitemap_store.errors import RedisRefuses, RedisUnavailable
+from sitemap_store.redis.sentinel import names_sentinels, primary_client
 
 TIMEOUT_S = 10.0
 """The longest that one command may take before it counts as failed."""
@@ -43,19 +45,21 @@ _CODE: Final = re.compile(rf"(?:^|caused error: |: -)({'|'.join(_REASONS)}) ")
 
 
 def connect(url: str, *, timeout: float = TIMEOUT_S) -> redis.Redis:
-    """A client for a `redis://`, `rediss://` or `unix://` address. It connects on first use.
+    """A client for a `redis://`, `rediss://`, `unix://` or `redis+sentinel://` address.
 
-    Raises ValueError for an address that redis-py can't read.
+    It connects on first use. Raises ValueError for an address that can't be read.
     """
-    return redis.Redis.from_url(
-        url,
-        decode_responses=False,
-        socket_timeout=timeout,
-        socket_connect_timeout=min(timeout, 5.0),
-        health_check_interval=30,
-        retry=Retry(ExponentialBackoff(cap=1.0, base=0.05), _RETRIES),
-        retry_on_error=[redis.ConnectionError, redis.TimeoutError],
-    )
+    options: dict[str, Any] = {
+        "decode_responses": False,
+        "socket_timeout": timeout,
+        "socket_connect_timeout": min(timeout, 5.0),
+        "health_check_interval": 30,
+        "retry": Retry(ExponentialBackoff(cap=1.0, base=0.05), _RETRIES),
+        "retry_on_error": [redis.ConnectionError, redis.TimeoutError],
+    }
+    if names_sentinels(url):
+        return primary_client(url, options)
+    return redis.Redis.from_url(url, **options)
 
 
 def shown(url: str) -> str:
@@ -83,6 +87,14 @@ def translated(what: str = "Redis") -> Iterator[None]:
             raise RedisUnavailable(what=what, detail=f"refused the login ({error})") from error
         if isinstance(error, redis.TimeoutError):
             raise RedisUnavailable(what=what, detail=f"did not answer in time ({error})") from error
+        if isinstance(error, MasterNotFoundError):
+            # What redis-py adds describes each connection to a sentinel in 30 lines.
+            reason = (
+                str(error)
+                .partition(" : ")[0]
+                .replace("No master found for", "no sentinel names a primary of")
+            )
+            raise RedisUnavailable(what=what, detail=f"can't be reached ({reason} that is alive)") from error
         if isinstance(error, redis.ConnectionError):
             raise RedisUnavailable(what=what, detail=f"can't be reached ({error})") from error
         raise
