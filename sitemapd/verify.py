@@ -112,7 +112,7 @@ class Verifier:
             return Problem("robots", loc, host.detail)
         self.asked += 1
         answer = self._ask(host, loc, head=True)
-        if not host.is_busy and (answer.status != 200 or answer.content_type in _HTML):
+        if answer.status not in _BUSY and (answer.status != 200 or answer.content_type in _HTML):
             answer = self._ask(host, loc, head=False)
         try:
             return _judge(answer, loc)

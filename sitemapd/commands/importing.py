@@ -195,12 +195,10 @@ def _print(report: Report, totals: dict[str, int], grouped: dict[str, int], *, d
         click.echo("Sections:")
         for section, urls in grouped.items():
             click.echo(f"  {section}: {many(urls, 'URL')}")
-    files, urls = many(totals["files"], "file"), many(totals["urls"], "URL")
+    read = many(totals["files"], "file"), many(totals["urls"], "URL")
     new, changed = many(totals["new"], "new URL"), many(totals["updated"], "changed one")
     done = "Would import" if dry_run else "Imported"
-    click.echo(
-        "Read {} with {}; {repeated:,} came again, {skipped:,} left out.".format(files, urls, **totals)
-    )
+    click.echo("Read {} with {}; {repeated:,} came again, {skipped:,} left out.".format(*read, **totals))
     click.echo(
         "{} {} and {}; {unchanged:,} were listed already, and {kept:,} stay as the site has them.".format(
             done, new, changed, **totals
