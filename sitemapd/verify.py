@@ -26,8 +26,11 @@ from sitemap_store.check.address import normal_form, origin_of
 from sitemap_store.check.robots import read_robots
 from sitemap_store.errors import Refused
 from sitemapd.fetch import WAIT_MAX_S, Answer, Fetcher, NotFetched
+from sitemapd.printable import printable
 
 AGENT: Final = "sitemapd"
+DETAIL_MAX: Final = 2_048
+"""Characters of what a server said that are kept."""
 PROBLEMS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "gone": "The page is gone (404 or 410)",
@@ -61,7 +64,7 @@ class Problem(NamedTuple):
     code: str
     loc: str
     detail: str
-    """What the server said: a status, an address, a header."""
+    """What the server said: a status, an address, a header; without control characters."""
 
 
 class _Host:
@@ -99,7 +102,8 @@ class Verifier:
         """For each URL in its normal form: what is wrong with it, or None."""
         for loc in locs:
             try:
-                yield self._verify(loc)
+                problem = self._verify(loc)
+                yield problem and problem._replace(detail=printable(problem.detail[:DETAIL_MAX]))
             except NotFetched as failure:
                 yield Problem("not-fetched" if failure.is_refused else "fetch-failed", loc, str(failure))
 

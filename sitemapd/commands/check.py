@@ -14,6 +14,7 @@ import click
 
 from sitemap_store.errors import BadSetting, Refused
 from sitemapd.cli import Context
+from sitemapd.printable import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -233,7 +234,8 @@ def _print(findings: Findings, files: int, urls: int, assumed: list[str]) -> Non
         place = f"{finding.file}:{finding.line}" if finding.line else finding.file
         value = f": {finding.value}" if finding.value else ""
         detail = f" ({finding.detail})" if finding.detail else ""
-        click.echo(f"{place}: {rule.severity}: {rule.what}{value}{detail}. {rule.remedy} [{finding.code}]")
+        line = f"{place}: {rule.severity}: {rule.what}{value}{detail}. {rule.remedy} [{finding.code}]"
+        click.echo(printable(line))
     for code, count in sorted(findings.counts.items()):
         if more := count - printed.get(code, 0):
             click.echo(f"{more:,} more of {code}; --limit prints more")

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
+from sitemapd.printable import printable
+
 Kind = Literal["note", "changed", "skipped", "lost"]
 
 EXAMPLES: Final = 5
@@ -103,8 +105,7 @@ class Report:
         self.counts[code] += 1
         kept = self._examples.setdefault(code, [])
         if len(kept) < EXAMPLES:
-            text = example.encode("utf-8", "backslashreplace").decode()
-            kept.append(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+            kept.append(printable(example if len(example) <= _SHOWN else example[:_SHOWN] + "…"))
 
     def examples(self, code: str) -> list[str]:
         """The first examples of a reason."""

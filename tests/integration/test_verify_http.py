@@ -79,6 +79,7 @@ def test_a_page_that_answers_and_may_be_listed_is_fine(
             "",
             {"status": 302, "Location": "https://other.example/"},
         ),
+        ("redirect", f"301 to {BASE}\\x1b[2J", "", {"status": 301, "Location": "/\x1b[2J"}),
         ("noindex", "meta robots", '<meta name="ROBOTS" content="NoIndex">', {}),
         ("noindex", "X-Robots-Tag: noindex", "", {"X_Robots_Tag": "noindex"}),
         ("noindex", "X-Robots-Tag: googlebot: none", "", {"X_Robots_Tag": "googlebot: none"}),

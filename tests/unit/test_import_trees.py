@@ -303,6 +303,15 @@ def test_examples_are_few_and_hold_no_password() -> None:
     assert "secret" not in "".join(example for code in REASONS for example in urls.examples(code))
 
 
+def test_a_report_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    """Control characters of a foreign file, or its name, are written as escapes."""
+    (tmp_path / "sitemap-\x1b[2J.txt").write_text(f"{BASE}\x1b[31m\n{BASE}\x9b1m\n")
+    report = import_tree(tmp_path).report
+    (example,) = report.examples("control-character")
+    assert example.endswith("sitemap-\\x1b[2J.txt: https://shop.example.com/\\x1b[31m")
+    assert all(each.isprintable() for code in REASONS for each in report.examples(code))
+
+
 def test_more_urls_than_a_file_may_hold_are_all_read(tmp_path: Path) -> None:
     """The limit is ours to keep, in shards of our own."""
     rows = [f"<url><loc>{BASE}{number}</loc></url>\n" for number in range(50_001)]
