@@ -103,6 +103,9 @@ class Intake:
             for item in items:
                 is_empty = False
                 if not item.is_sitemap:
+                    if self.report.urls >= URLS_MAX:
+                        raise Broken("too-many", "")
+                    self.report.urls += 1
                     yield item
                 elif len(listed) < CURRENT.sitemaps_per_index and item.loc:
                     listed.append(without_entities(item.loc))
@@ -113,13 +116,9 @@ class Intake:
                 self.report.add("empty", name)
 
     def _rows(self, items: Iterator[Item], name: str, address: str) -> Iterator[Row]:
-        report = self.report
         find = self._section_finder(address) if self._by_file else None
         for item in items:
-            report.urls += 1
-            if report.urls > URLS_MAX:
-                report.add("too-many", item.loc)
-            elif (row := self._row(item, name)) is not None:
+            if (row := self._row(item, name)) is not None:
                 yield row if find is None else row._replace(section=self._section(find(row.loc)))
 
     def _section_finder(self, address: str) -> Callable[[str], str]:
@@ -162,7 +161,10 @@ class Intake:
                     variant = refused.rule == "location" and self._variant(given["loc"])
                     self.report.add("variant" if variant else refused.rule, f"{name}: {refused.loc or loc}")
                     return None
-                changes.update([change])
+                code, text = change
+                if code in ("lastmod", "lastmod-zone"):
+                    changes.pop("lastmod-form", None)  # which did not help
+                changes[code] = text
         if event.loc != given["loc"]:
             code = self._url_change(event.loc, given["loc"], warnings)
             changes[code] = f"{given['loc']} is {event.loc}"

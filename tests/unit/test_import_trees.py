@@ -154,7 +154,7 @@ EXPECTED: Final = {
     ),
     "lastmods": Expected(
         files=1,
-        read=15,
+        read=16,
         urls=[
             "0",
             "1",
@@ -170,9 +170,10 @@ EXPECTED: Final = {
             "11 2025-03-01T10:00:00Z",
             "12 2025-03-01T10:00:00.123456Z",
             "13",
+            "14",
             "none",
         ],
-        reasons={"lastmod-form": 4, "lastmod": 7, "lastmod-zone": 1},
+        reasons={"lastmod-form": 4, "lastmod": 7, "lastmod-zone": 2},
     ),
     "left-over": Expected(
         files=3,
@@ -271,6 +272,14 @@ def test_the_page_has_every_reason() -> None:
     ]
 
 
+def test_every_rule_for_a_url_is_a_reason() -> None:
+    """What an event is refused for by its URL has its line in the report."""
+    rules = [markdown.plain(row[0]) for row in markdown.table(markdown.doc("wire-format.md"), "rule")]
+    of_urls = rules[rules.index("control-character") : rules.index("too-short") + 1]
+    assert "location" in of_urls
+    assert {REASONS[rule].kind for rule in of_urls} == {"skipped"}
+
+
 def test_variants_become_the_site_where_that_is_asked_for() -> None:
     """Scheme, www and the default port are no difference then; another host and port are."""
     imported = import_tree(TREES / "host-variants", same_site=True)
@@ -291,8 +300,8 @@ def test_a_zone_that_is_set_completes_a_time() -> None:
         name="shop", rules=UrlRules(base=BASE), sections=Sections(()), assume_timezone="Europe/Berlin"
     )
     imported = import_tree(TREES / "lastmods", site=site)
-    assert "4 2025-03-01T10:00:00+01:00" in imported.urls
-    assert imported.reasons == {"lastmod-form": 5, "lastmod": 7}
+    assert {f"{number} 2025-03-01T10:00:00+01:00" for number in (4, 14)} <= set(imported.urls)
+    assert imported.reasons == {"lastmod-form": 6, "lastmod": 7}
 
 
 def test_examples_are_few_and_hold_no_password() -> None:
@@ -319,6 +328,14 @@ def test_more_urls_than_a_file_may_hold_are_all_read(tmp_path: Path) -> None:
     imported = import_tree(tmp_path)
     assert len(imported.urls) == 50_001
     assert imported.reasons == {"too-many-urls": 1}
+
+
+def test_an_import_ends_at_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after is not read, and each file that it concerns is named."""
+    monkeypatch.setattr("sitemapd.importing.intake.URLS_MAX", 2)
+    imported = import_tree(TREES / "repeated")
+    assert imported.urls == ["a 2025-01-01", "b 2025-03-01"]
+    assert imported.reasons == {"too-many": 3}
 
 
 @pytest.mark.parametrize("stray", ["&", "&x", "&amp", "&;", "&#xZ;", "&copy=", "&nbsp;"])
