@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from email.utils import parsedate_to_datetime
 from html import unescape
 from html.entities import html5
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from sitemap_store.check.content import Broken, Content
@@ -110,7 +110,7 @@ def _read(content: Content, note: Note, encoding: str | None = None) -> Iterator
     if not first.startswith(b"<"):
         yield from _lines(first, pieces, note, skipped)
         return
-    pieces = _chained(first, pieces)
+    pieces = chain([first], pieces)
     if encoding is not None:
         pieces = _without_stray_ampersands(pieces)
     yield from _elements(pieces, note, Markup(skipped, encoding))
@@ -133,11 +133,10 @@ def _trimmed(first: bytes, pieces: Iterator[bytes], note: Note) -> tuple[bytes, 
 
 def _elements(pieces: Iterable[bytes], note: Note, markup: Markup) -> Iterator[Item]:
     entered = False
-    nodes: list[Node] = []
-    for piece in pieces:
+    for piece in chain(pieces, [b""]):
         failure = None
         try:
-            nodes = markup.feed(piece)
+            nodes = markup.feed(piece, last=not piece)
         except Broken as broken:
             nodes, failure = markup.take(), broken
         if not entered and markup.root is not None:
@@ -146,7 +145,6 @@ def _elements(pieces: Iterable[bytes], note: Note, markup: Markup) -> Iterator[I
         yield from _items(nodes, markup.root)
         if failure is not None:
             raise failure
-    markup.feed(b"", last=True)
 
 
 def _enter(markup: Markup, note: Note) -> None:
@@ -225,7 +223,7 @@ def _rfc_822(date: str) -> str:
 def _lines(first: bytes, pieces: Iterator[bytes], note: Note, number: int) -> Iterator[Item]:
     """One URL a line. Source: sitemaps.org, text file."""
     held, is_list, is_noted = b"", False, False
-    for piece in _chained(first, pieces, b"\n"):
+    for piece in chain([first], pieces, [b"\n"]):
         *lines, held = (held + piece).split(b"\n")
         if len(held) > _LINE_MAX:
             raise Broken("hostile-markup", "a line is too long", number + 1)
@@ -246,18 +244,11 @@ def _lines(first: bytes, pieces: Iterator[bytes], note: Note, number: int) -> It
             yield Item(text)
 
 
-def _chained(first: bytes, pieces: Iterable[bytes], last: bytes = b"") -> Iterator[bytes]:
-    yield first
-    yield from pieces
-    if last:
-        yield last
-
-
 def _transcoded(first: bytes, pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     """UTF-16 as UTF-8. Raises Broken."""
     decoder = codecs.getincrementaldecoder(encoding)()
     try:
-        for piece in _chained(first, pieces):
+        for piece in chain([first], pieces):
             if text := decoder.decode(piece):
                 yield text.encode()
         decoder.decode(b"", final=True)
@@ -288,7 +279,8 @@ def _without_stray_ampersands(pieces: Iterable[bytes]) -> Iterator[bytes]:
         if end:
             yield _STRAY.sub(b"&amp;", held[:end])
         held = held[end:]
-    yield _STRAY.sub(b"&amp;", held)
+    if held:
+        yield _STRAY.sub(b"&amp;", held)
 
 
 def without_entities(text: str) -> str:
