@@ -10,6 +10,7 @@ import os
 import sys
 from dataclasses import dataclass, field
 from functools import cached_property
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ _COMMANDS = {
     "relay": "database",
     "triggers": "database",
     "sync": "sync",
+    "import": "importing",
     "accept-deletes": "accept",
     "serve": "services",
     "token": "token",
@@ -38,6 +40,7 @@ _COMMANDS = {
     "show": "look",
     "rejected": "look",
     "check": "check",
+    "verify": "verify",
     "rebuild": "maintain",
     "backup": "backup",
     "restore": "backup",
@@ -97,7 +100,8 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"sitemapd.commands.{_COMMANDS[cmd_name]}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(module, f"{name}_" if iskeyword(name) else name)
         return command
 
 

@@ -1,10 +1,10 @@
-"""Checks the sitemaps at an address: from robots.txt or a sitemap on, through the index files."""
+"""Finds the sitemaps at an address: from robots.txt or a sitemap on, through the index files."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from sitemap_store.check.address import normal_form, origin_of
@@ -23,103 +23,159 @@ _TYPES: Final = {
 _GONE: Final = frozenset({404, 410})
 
 
-class _Next(NamedTuple):
+class Listed(NamedTuple):
+    """A file to fetch."""
+
     address: str
     by: str
     """What lists it: "index", "robots" or "command"."""
     depth: int
+    """Index files above it."""
     proven: frozenset[str]
+    """Origins whose robots.txt leads here."""
 
 
-def crawl(tree: Tree, url: str, fetcher: Fetcher, done: Callable[[str], None] = lambda _: None) -> None:
-    """Check what is published at a URL: of a robots.txt, of a sitemap, or of a site.
+class Visitor(Protocol):
+    """What is done with the files that `follow` finds."""
+
+    def robots(self, robots: Robots, origin: str) -> None:
+        """Take a robots.txt."""
+
+    def sitemap(self, listed: Listed, answer: Answer) -> Iterable[str]:
+        """Take an answer of status 200, and give the addresses of the sitemaps that an index lists."""
+
+    def absent(self, address: str) -> None:
+        """Take note that an index or robots.txt lists an address at which no file is."""
+
+    def failed(self, code: str, address: str, value: str, detail: str) -> None:
+        """Take note of another failure: "http-status", "not-fetched", "fetch-failed" or "too-many-files"."""
+
+
+def follow(
+    visitor: Visitor, url: str, fetcher: Fetcher, done: Callable[[str], None] = lambda _: None
+) -> None:
+    """Visit what is published at a URL: of a robots.txt, of a sitemap, or of a site.
 
     For a site, robots.txt says which sitemaps there are; without one, /sitemap.xml is taken. `done` is called
     with the address of each file. Raises Refused for no URL, and NotFetched when nothing can be asked at all.
     """
     address = normal_form(url)
     fetcher.allow(address, named=True)
-    crawler = _Crawler(tree, fetcher)
+    crawler = _Crawler(visitor, fetcher)
     origin = origin_of(address)
-    crawler.read_robots(origin)
+    listed = crawler.read_robots(origin)
     if _is_file(address) and not address.endswith("/robots.txt"):
-        crawler.todo.append(_Next(address, "command", 0, frozenset()))
+        crawler.add(Listed(address, "command", 0, frozenset()))
     else:
-        robots = tree.robots.get(origin)
-        for each in sorted(robots.addresses) if robots else ():
+        for each in sorted(listed):
             fetcher.allow(each)
-            crawler.todo.append(_Next(each, "robots", 0, frozenset({origin})))
-        if not crawler.todo:
-            crawler.todo.append(_Next(f"{origin}/sitemap.xml", "command", 0, frozenset()))
+            crawler.add(Listed(each, "robots", 0, frozenset({origin})))
+        if not listed:
+            crawler.add(Listed(f"{origin}/sitemap.xml", "command", 0, frozenset()))
     crawler.run(done)
 
 
-class _Crawler:
-    def __init__(self, tree: Tree, fetcher: Fetcher) -> None:
-        self._tree = tree
-        self._fetcher = fetcher
-        self._absent: set[str] = set()
-        self._asked: set[str] = set()
-        self.todo: deque[_Next] = deque()
+def crawl(tree: Tree, url: str, fetcher: Fetcher, done: Callable[[str], None] = lambda _: None) -> None:
+    """Check what is published at a URL, as `follow` finds it."""
+    checker = _Checker(tree)
+    follow(checker, url, fetcher, done)
+    tree.finish(checker.gone, whole=False)
 
-    def read_robots(self, origin: str) -> None:
-        """Fetch the robots.txt of an origin, once; an origin without one allows all."""
+
+class _Crawler:
+    def __init__(self, visitor: Visitor, fetcher: Fetcher) -> None:
+        self._visitor = visitor
+        self._fetcher = fetcher
+        self._asked: set[str] = set()
+        """The addresses of robots.txt that were fetched."""
+        self._added: set[str] = set()
+        self._todo: deque[Listed] = deque()
+
+    def add(self, listed: Listed) -> bool:
+        """Have a file visited, once; False where no further one may be."""
+        if listed.address not in self._added:
+            if len(self._added) == FILES_MAX:
+                self._visitor.failed("too-many-files", listed.address, "", "")
+                return False
+            self._added.add(listed.address)
+            self._todo.append(listed)
+        return True
+
+    def read_robots(self, origin: str) -> Collection[str]:
+        """Fetch the robots.txt of an origin, once, and return the sitemaps that it lists."""
         address = f"{origin}/robots.txt"
         if address in self._asked or not self._fetcher.allows(address):
-            return
+            return ()
         self._asked.add(address)
         answer = self._fetch(address)
         if answer is not None and answer.status == 200:
-            text = read_robots(answer.path)
+            robots = Robots(read_robots(answer.path), origin, address)
             answer.path.unlink()
-            self._tree.robots[origin] = Robots(text, origin, address)
-        elif answer is not None and answer.status not in _GONE:
-            self._tree.findings.add("http-status", address, 0, str(answer.status))
+            self._visitor.robots(robots, origin)
+            return robots.addresses
+        if answer is not None and answer.status not in _GONE:
+            self._visitor.failed("http-status", address, str(answer.status), "")
+        return ()
 
     def run(self, done: Callable[[str], None]) -> None:
-        """Fetch and check what is to do, and what that lists."""
-        while self.todo:
-            each = self.todo.popleft()
-            if each.address in self._asked:
-                continue
-            if len(self._tree.files) == FILES_MAX:
-                self._tree.findings.add("too-many-files", each.address)
-                break
-            self._asked.add(each.address)
-            self._check(each)
+        """Visit what was added, and what that lists."""
+        while self._todo:
+            each = self._todo.popleft()
+            self._visit(each)
             done(each.address)
-        self._tree.finish(self._absent, whole=False)
 
-    def _check(self, each: _Next) -> None:
-        findings, address = self._tree.findings, each.address
+    def _visit(self, each: Listed) -> None:
+        address = each.address
         self.read_robots(origin_of(address))
         answer = self._fetch(address)
         if answer is None:
             return
         if answer.status in _GONE and each.by != "command":
-            self._absent.add(address)
-            return
-        if answer.status != 200:
-            findings.add("http-status", address, 0, str(answer.status))
-            return
-        if answer.address != address:
-            findings.add("redirected", address, 0, answer.address)
-        facts = self._tree.add(Content(answer.path), address, address, each.proven)
-        ending = ".gz" if facts.content.is_gzip else ".txt" if facts.kind == "text" else ".xml"
-        if answer.content_type not in _TYPES[ending]:
-            findings.add("content-type", address, 0, answer.content_type or "none")
-        if answer.content_encoding not in ("", "identity") and urlsplit(address).path.endswith(".gz"):
-            findings.add("content-encoding", address, 0, answer.content_encoding)
-        for item in facts.sitemaps if each.depth < DEPTH else ():
-            self.todo.append(_Next(item.loc, "index", each.depth + 1, each.proven))
+            self._visitor.absent(address)
+        elif answer.status != 200:
+            self._visitor.failed("http-status", address, str(answer.status), "")
+        else:
+            listed = self._visitor.sitemap(each, answer)
+            for loc in listed if each.depth < DEPTH else ():
+                if not self.add(Listed(loc, "index", each.depth + 1, each.proven)):
+                    break
 
     def _fetch(self, address: str) -> Answer | None:
         try:
             return self._fetcher.fetch(address)
         except NotFetched as failure:
             code = "not-fetched" if failure.is_refused else "fetch-failed"
-            self._tree.findings.add(code, address, 0, "", str(failure))
+            self._visitor.failed(code, address, "", str(failure))
             return None
+
+
+class _Checker:
+    """Checks what `follow` finds."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self.gone: set[str] = set()
+
+    def robots(self, robots: Robots, origin: str) -> None:
+        self._tree.robots[origin] = robots
+
+    def sitemap(self, listed: Listed, answer: Answer) -> Iterable[str]:
+        findings, address = self._tree.findings, listed.address
+        if answer.address != address:
+            findings.add("redirected", address, 0, answer.address)
+        facts = self._tree.add(Content(answer.path), address, address, listed.proven)
+        ending = ".gz" if facts.content.is_gzip else ".txt" if facts.kind == "text" else ".xml"
+        if answer.content_type not in _TYPES[ending]:
+            findings.add("content-type", address, 0, answer.content_type or "none")
+        if answer.content_encoding not in ("", "identity") and urlsplit(address).path.endswith(".gz"):
+            findings.add("content-encoding", address, 0, answer.content_encoding)
+        return [item.loc for item in facts.sitemaps]
+
+    def absent(self, address: str) -> None:
+        self.gone.add(address)
+
+    def failed(self, code: str, address: str, value: str, detail: str) -> None:
+        self._tree.findings.add(code, address, 0, value, detail)
 
 
 def _is_file(address: str) -> bool:

@@ -20,9 +20,11 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
+from email.message import Message
+from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urljoin, urlsplit
 
 from sitemap_store.check.address import normal_form
@@ -63,6 +65,7 @@ class Answer:
     content_type: str
     """Without parameters, in lower case."""
     content_encoding: str
+    headers: Message
     path: Path
 
 
@@ -101,6 +104,16 @@ class Fetcher:
             answer, _ = self._follow(address)
         return answer
 
+    def ask(
+        self, address: str, *, method: Literal["GET", "HEAD"] = "GET", most: int = BYTES_MAX
+    ) -> tuple[Answer, float | None]:
+        """Ask once for an address in its normal form, follow nothing, and read only the first `most` bytes.
+
+        Returns the answer, and the seconds that a busy server asks to wait. Raises NotFetched.
+        """
+        answer, _, wait_s = self._ask(address, time.monotonic() + self._seconds, method, most)
+        return answer, wait_s
+
     def _follow(self, address: str) -> tuple[Answer, float | None]:
         deadline = time.monotonic() + self._seconds
         for _ in range(REDIRECTS + 1):
@@ -113,7 +126,9 @@ class Fetcher:
                 raise NotFetched(f"it redirects to no URL: {refused.detail}") from refused
         raise NotFetched(f"more than {REDIRECTS} redirects")
 
-    def _ask(self, address: str, deadline: float) -> tuple[Answer, str, float | None]:
+    def _ask(
+        self, address: str, deadline: float, method: str = "GET", most: int = BYTES_MAX
+    ) -> tuple[Answer, str, float | None]:
         """One request: the answer, where it redirects to, and how long the server asks to wait."""
         if not self.allows(address):
             raise NotFetched(f"{address} is on a host that was not named", is_refused=True)
@@ -128,7 +143,7 @@ class Fetcher:
                 connection.sock = sock
                 target = f"{parts.path}?{parts.query}" if parts.query else parts.path
                 headers = {"User-Agent": self._agent, "Accept-Encoding": "identity", "Connection": "close"}
-                connection.request("GET", target, headers=headers)
+                connection.request(method, target, headers=headers)
                 with closing(connection.getresponse()) as response:
                     encoding = response.getheader("Content-Encoding", "").lower()
                     answer = Answer(
@@ -136,11 +151,12 @@ class Fetcher:
                         address=address,
                         content_type=response.getheader("Content-Type", "").partition(";")[0].strip().lower(),
                         content_encoding=encoding,
+                        headers=response.headers,
                         path=self._file(),
                     )
-                    if response.status == 200:
+                    if response.status == 200 and method == "GET":
                         packed = encoding in ("gzip", "x-gzip") and not parts.path.endswith(".gz")
-                        _write(answer.path, _body(response, packed=packed))
+                        _write(answer.path, _body(response, packed=packed, most=most))
                     wait = response.getheader("Retry-After", "") if response.status in _BUSY else ""
                     return answer, response.getheader("Location", ""), _seconds(wait)
         except (OSError, http.client.HTTPException, zlib.error) as error:
@@ -218,7 +234,7 @@ def _shut(sock: socket.socket) -> None:
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
-def _body(response: http.client.HTTPResponse, *, packed: bool) -> Iterator[bytes]:
+def _body(response: http.client.HTTPResponse, *, packed: bool, most: int) -> Iterator[bytes]:
     unpack = zlib.decompressobj(31)
     size = 0
     while piece := response.read1(_PIECE):
@@ -229,6 +245,8 @@ def _body(response: http.client.HTTPResponse, *, packed: bool) -> Iterator[bytes
             if size > BYTES_MAX:
                 raise NotFetched(f"the answer is larger than {BYTES_MAX:,} bytes")
             yield plain
+            if size >= most:
+                return
     if (response.length or 0) > 0 or (packed and not unpack.eof and size):
         raise NotFetched("the answer was cut off")
 
@@ -239,4 +257,10 @@ def _write(path: Path, pieces: Iterator[bytes]) -> None:
 
 
 def _seconds(retry_after: str) -> float | None:
-    return float(retry_after) if retry_after.isascii() and retry_after.isdigit() else None
+    """How long a Retry-After asks to wait: seconds, or an HTTP date. Source: RFC 9110, 10.2.3."""
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after)
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None

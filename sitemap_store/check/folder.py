@@ -19,7 +19,7 @@ from sitemap_store.model.urls import quote_segment
 
 _HEAD: Final = 4_096
 _ROOT: Final = re.compile(rb"<(?:[\w.-]+:)?(urlset|sitemapindex)[\s>/]")
-_FILE: Final = re.compile(r".+\.xml(?:\.gz)?|.*sitemap.*\.txt(?:\.gz)?|urllist\.txt", re.IGNORECASE)
+_FILE: Final = re.compile(r".+\.xml(?:\.gz)?|.*sitemap.*\.(?:txt|gz|txt\.gz)|urllist\.txt", re.IGNORECASE)
 _NOT_SITES: Final = frozenset({"node_modules", "__pycache__"})
 _ASKED: Final = 100
 """Entries of an index that are compared with the files to find the address of the folder."""
@@ -64,15 +64,15 @@ def check_folder(
     """
     absent: set[str] = set()
     # An index first: what it lists may have any name.
-    indexes = list(filter(_is_index, files))
+    indexes = list(filter(is_index, files))
     ordered = dict.fromkeys((*indexes, *files))
     text = read_robots(robots) if robots is not None else ""
     if base is None:
-        base = _infer(root, ordered, indexes, text) or UNKNOWN
+        base = infer_base(root, ordered, indexes, text) or UNKNOWN
     if robots is not None:
         tree.robots[origin_of(base)] = Robots(text, origin_of(base), show(robots))
         for address in sorted(tree.robots[origin_of(base)].addresses):
-            _file_at(address, base, root, absent)
+            _listed_file(address, base, root, absent)
     todo = deque(ordered)
     seen: set[Path] = set()
     while todo:
@@ -83,7 +83,7 @@ def check_folder(
             tree.findings.add("too-many-files", show(path))
             break
         seen.add(path)
-        facts = tree.add(Content(path), show(path), _address(base, root, path))
+        facts = tree.add(Content(path), show(path), address_of(base, root, path))
         todo.extend(_listed_files(facts, base, root, absent))
         done(path)
     tree.finish(absent, whole=whole)
@@ -92,37 +92,43 @@ def check_folder(
 
 def _listed_files(index: Facts, base: str, root: Path, absent: set[str]) -> Iterator[Path]:
     for item in index.sitemaps:
-        if (path := _file_at(item.loc, base, root, absent)) is not None:
+        if (path := _listed_file(item.loc, base, root, absent)) is not None:
             yield path
 
 
-def _file_at(address: str, base: str, root: Path, absent: set[str]) -> Path | None:
-    """The file that an address leads to; None, and noted as absent, where there is none."""
+def _listed_file(address: str, base: str, root: Path, absent: set[str]) -> Path | None:
+    """The file that an address leads to; None where there is none, noted as absent if it should be here."""
+    path = file_at(address, base, root)
+    if path is None and address.startswith(base) and "?" not in address:
+        absent.add(address)
+    return path
+
+
+def file_at(address: str, base: str, root: Path) -> Path | None:
+    """The file that an address leads to, below the folder that is published at `base`; None for none."""
     if not address.startswith(base) or "?" in address:
         return None
     relative = os.fsdecode(unquote_to_bytes(address.removeprefix(base)))
     if "\x00" in relative:
-        absent.add(address)
         return None
     path = root / relative.lstrip("/")
     # The file's own folder as it was named, so that links are not followed twice under two names.
-    if path.is_file() and path.resolve().is_relative_to(root.resolve()):
-        return path
-    absent.add(address)
-    return None
+    return path if path.is_file() and path.resolve().is_relative_to(root.resolve()) else None
 
 
-def _address(base: str, root: Path, path: Path) -> str:
+def address_of(base: str, root: Path, path: Path) -> str:
+    """Where a file below a folder is published, when the folder is at `base`."""
     parts = path.relative_to(root).parts
     return base + "/".join(quote_segment(os.fsencode(part)) for part in parts)
 
 
-def _is_index(path: Path) -> bool:
+def is_index(path: Path) -> bool:
+    """Whether a file begins as an index does."""
     match = _ROOT.search(Content(path).head(_HEAD))
     return match is not None and match[1] == b"sitemapindex"
 
 
-def _infer(root: Path, files: Iterable[Path], indexes: Iterable[Path], robots: str) -> str | None:
+def infer_base(root: Path, files: Iterable[Path], indexes: Iterable[Path], robots: str) -> str | None:
     """The address of a folder: by what its robots.txt and indexes list, else by the first URL of a file."""
     if found := _by_suffix(root, sorted(Robots(robots, UNKNOWN, "").addresses)):
         return found

@@ -3,7 +3,8 @@
 Expat and not lxml: it gives the line of every element, and builds no tree that a hostile file could let grow.
 
 1. Nothing is resolved: a DOCTYPE ends the reading before any entity is declared.
-2. One child of the root is kept at a time, with everything below it, and handed out when its end tag comes.
+2. One child of the root (in RSS 2.0: of its channel) is kept at a time, with everything below it, and handed
+   out when its end tag comes.
 3. What expat keeps for the whole file (names, namespaces, open tags, an unfinished tag) is bounded by the
    numbers below; a file beyond them is no sitemap and raises Broken ("hostile-markup").
 """
@@ -46,10 +47,11 @@ class Node:
 class Markup:
     """A reader that is fed with pieces of one file.
 
-    `skipped` is how many lines were cut off before the first piece.
+    `skipped` is how many lines were cut off before the first piece. `encoding` counts instead of the one that
+    the file declares; LookupError when Python has none of that name.
     """
 
-    def __init__(self, skipped: int = 0) -> None:
+    def __init__(self, skipped: int = 0, encoding: str | None = None) -> None:
         self.root: Node | None = None
         """The root element, without its children."""
         self.encoding = "utf-8"
@@ -60,8 +62,10 @@ class Markup:
         self._fed = 0
         self._begin = 0
         self._nodes = 0
+        self._level = 1
+        """How deep the elements lie that are handed out."""
         self._names: set[str] = set()
-        self._parser = parser = expat.ParserCreate(None, _SEPARATOR)
+        self._parser = parser = expat.ParserCreate(encoding, _SEPARATOR)
         parser.buffer_text = True
         parser.buffer_size = 65_536
         parser.XmlDeclHandler = self._declared
@@ -72,7 +76,7 @@ class Markup:
         parser.CharacterDataHandler = self._text
 
     def feed(self, piece: bytes, *, last: bool = False) -> list[Node]:
-        """The children of the root that end in this piece. Raises Broken."""
+        """The elements to hand out that end in this piece. Raises Broken."""
         self._fed += len(piece)
         try:
             self._parser.Parse(piece, last)
@@ -83,6 +87,10 @@ class Markup:
             raise self._broken("encoding", str(error)) from error
         if self._fed - self._parser.CurrentByteIndex > _TAG_BYTES:
             raise self._broken("hostile-markup", "a tag is longer than 1 MiB")
+        return self.take()
+
+    def take(self) -> list[Node]:
+        """The elements to hand out that ended before a fault."""
         done, self._done = self._done, []
         return done
 
@@ -108,10 +116,11 @@ class Markup:
         depth = len(self._open)
         if depth == 0:
             self.root = node
-        elif depth == 1:
+            self._level = 2 if node.name == "rss" else 1
+        elif depth == self._level:
             self._begin = self._parser.CurrentByteIndex
             self._nodes = 0
-        else:
+        elif depth > self._level:
             self._nodes += 1
             if (
                 depth > _DEPTH
@@ -124,12 +133,12 @@ class Markup:
 
     def _end(self, _name: str) -> None:
         node = self._open.pop()
-        if len(self._open) == 1:
+        if len(self._open) == self._level:
             self._done.append(node)
 
     def _text(self, text: str) -> None:
         node = self._open[-1]
-        if len(self._open) == 1:
+        if len(self._open) <= self._level:
             # Of the root's text only whether there is some: it may have any length.
             node.text = node.text or text.strip()[:_SHOWN]
         elif self._parser.CurrentByteIndex - self._begin > _ITEM_BYTES:

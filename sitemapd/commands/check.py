@@ -14,6 +14,7 @@ import click
 
 from sitemap_store.errors import BadSetting, Refused
 from sitemapd.cli import Context
+from sitemapd.printable import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -63,7 +64,7 @@ def check(
     findings = Findings(limit)
     files = urls = 0
     assumed: list[str] = []
-    with _progress(hidden=as_json) as progress:
+    with progress_bar(hidden=as_json) as progress:
         for each in _targets(context, target, base_url):
             tree = Tree(findings, time.time_ns() // 1_000_000)
             try:
@@ -188,7 +189,7 @@ def _check_url(tree: Tree, url: str, progress: Progress, *, allow_private: bool)
 
 
 @contextmanager
-def _progress(*, hidden: bool) -> Iterator[Progress]:
+def progress_bar(*, hidden: bool) -> Iterator[Progress]:
     """A bar on standard error where that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -234,17 +235,19 @@ def _print(findings: Findings, files: int, urls: int, assumed: list[str]) -> Non
         place = f"{finding.file}:{finding.line}" if finding.line else finding.file
         value = f": {finding.value}" if finding.value else ""
         detail = f" ({finding.detail})" if finding.detail else ""
-        click.echo(f"{place}: {rule.severity}: {rule.what}{value}{detail}. {rule.remedy} [{finding.code}]")
+        line = f"{place}: {rule.severity}: {rule.what}{value}{detail}. {rule.remedy} [{finding.code}]"
+        click.echo(printable(line))
     for code, count in sorted(findings.counts.items()):
         if more := count - printed.get(code, 0):
             click.echo(f"{more:,} more of {code}; --limit prints more")
     for base in assumed:
         click.echo(f"The folder is taken for {base}; --base-url sets another address.")
-    counts = ", ".join(_many(findings.count(severity), severity) for severity in ("error", "warning", "note"))
-    click.echo(f"{_many(files, 'file')}, {_many(urls, 'URL')}: {counts}")
+    counts = ", ".join(many(findings.count(severity), severity) for severity in ("error", "warning", "note"))
+    click.echo(f"{many(files, 'file')}, {many(urls, 'URL')}: {counts}")
 
 
-def _many(count: int, noun: str) -> str:
+def many(count: int, noun: str) -> str:
+    """A count with its noun: "1 file", "1,000 files"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

@@ -205,3 +205,11 @@ def test_a_large_tree_fits_into_little_memory(tmp_path: Path) -> None:
     counts, peak_kib = json.loads(done.stdout)
     assert counts == {"duplicate-url": 500_000}
     assert peak_kib < 200 * 1024
+
+
+def test_a_foreign_file_cannot_steer_the_terminal(place: Place) -> None:
+    """Control characters in what is found are written as escapes."""
+    write(place.folder / "site", {"sitemap.txt": f"{BASE}\x1b[2J\n"})
+    result = place.command("check", "site")
+    assert "\\x1b[2J" in result.out
+    assert "\x1b" not in result.out

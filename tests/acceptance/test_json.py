@@ -179,6 +179,9 @@ def _print_all(place: Place, redis_url: str) -> Printed:
     run("sync --leave-scope")
     run("sync --source SOURCE", "catalogue")
     assert place.command("sync", "-", "--source", "cms").code == 1, "an empty list is held back"
+    (folder / "sitemap-old.txt").write_text(f"{BASE}old#top\n")
+    run("import TARGET", str(folder / "sitemap-old.txt"), "--sections", "--dry-run")
+    run("verify", "--count", "2")
     run("status")
     tail.signal(signal.SIGINT)
     tail.ended()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -20,55 +20,7 @@ from sitemapd import fetch
 from sitemapd.crawl import crawl
 from sitemapd.fetch import Fetcher, NotFetched, is_public
 from tests.check_trees import BASE, NOW, index, url, urlset
-
-XML = {"Content-Type": "application/xml; charset=utf-8"}
-Page = tuple[int, dict[str, str], bytes]
-
-
-class Server:
-    """Pages by path, and the requests that came."""
-
-    def __init__(self) -> None:
-        self.pages: dict[str, Page | Callable[[BaseHTTPRequestHandler], None]] = {}
-        self.asked: list[str] = []
-        self.agents: set[str] = set()
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.asked.append(self.path)
-                outer.agents.add(self.headers["User-Agent"])
-                page = outer.pages.get(self.path, (404, {}, b""))
-                if callable(page):
-                    page(self)
-                    return
-                status, headers, body = page
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01})
-        self.thread.start()
-        self.base = f"http://127.0.0.1:{self.http.server_port}/"
-
-    def put(self, path: str, text: str | bytes, status: int = 200, **headers: str) -> None:
-        """Publish a page; the site's address in it becomes the server's."""
-        body = text if isinstance(text, bytes) else text.replace(BASE, self.base).encode()
-        named = {name.replace("_", "-"): value.replace(BASE, self.base) for name, value in headers.items()}
-        self.pages[path] = (status, {**XML, **named}, body)
-
-    def close(self) -> None:
-        """End it."""
-        self.http.shutdown()
-        self.thread.join()
-        self.http.server_close()
+from tests.site_server import Server
 
 
 @pytest.fixture

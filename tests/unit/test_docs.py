@@ -245,7 +245,7 @@ def test_the_readme_starts_with_what_works() -> None:
     words = [words for words in shell_commands(ROOT / "README.md") if words]
     assert words[0] == ["make", "run"]
     shown = {command[1] for command in words if command[0] == "sitemapd"}
-    assert shown == {"init", "run", "push", "wait", "status", "show", "check"}
+    assert shown == {"init", "run", "push", "wait", "status", "show", "check", "import"}
 
 
 # Redis keys, times

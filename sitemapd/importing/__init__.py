@@ -1,0 +1,1 @@
+"""Brings what another tool published into a site."""
