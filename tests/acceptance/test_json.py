@@ -199,9 +199,9 @@ def _print_all(place: Place, redis_url: str) -> Printed:
     with redis.Redis.from_url(redis_url) as client:
         client.hset(Keys("main", 0).aside(), "1", "ValueError: by a record")
         run("status")
-        run("backup FILE", "site.backup")
+        run("backup FILE", str(folder / "site.backup"))
         for heading, arguments in (
-            ("restore FILE", ["site.backup"]),
+            ("restore FILE", [str(folder / "site.backup")]),
             ("restore", []),
             ("restore --discard", []),
         ):
