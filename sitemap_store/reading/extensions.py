@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from lxml import etree
 
@@ -12,55 +12,98 @@ from sitemap_store.model.protocol import IMAGE_NS, NEWS_NS, VIDEO_NS, XHTML_NS
 NAMESPACES: Final = (IMAGE_NS, VIDEO_NS, NEWS_NS, XHTML_NS)
 
 
-def read_ext(url: etree._Element) -> dict[str, Any]:
+class Element(Protocol):
+    """An element as a parser gives it. Names are those without the namespace."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; empty for none."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        """Its attributes."""
+
+    @property
+    def text(self) -> str:
+        """Its text, without that of its children."""
+
+    @property
+    def children(self) -> Sequence[Element]:
+        """The elements in it."""
+
+
+class _Parsed(NamedTuple):
+    namespace: str
+    name: str
+    attributes: Mapping[str, str]
+    text: str
+    children: Sequence[Element]
+
+
+def parsed(element: etree._Element) -> Element:
+    """What lxml read."""
+    name = etree.QName(element)
+    return _Parsed(
+        name.namespace or "",
+        name.localname,
+        {str(key): str(value) for key, value in element.items()},
+        "".join([element.text or "", *(child.tail or "" for child in element)]),
+        [parsed(child) for child in element.iterchildren("*")],
+    )
+
+
+def is_extension(element: Element) -> bool:
+    """Whether a child of `<url>` is part of an extension."""
+    return element.namespace in NAMESPACES
+
+
+def read_ext(url: Element) -> dict[str, Any]:
     """Alternates, images, videos and news, as they stand there; of several news the first."""
     found: dict[str, Any] = {}
-    for space, name, child in _children(url):
-        if space == XHTML_NS and name == "link":
-            if child.get("rel") == "alternate" and "hreflang" in child.attrib:
-                link = {"hreflang": child.get("hreflang", ""), "href": child.get("href", "")}
-                found.setdefault("alternates", []).append(link)
-        elif (space, name) == (IMAGE_NS, "image"):
-            image = {name: _text(field) for _, name, field in _children(child)}
-            found.setdefault("images", []).append(image["loc"] if image.keys() == {"loc"} else image)
-        elif (space, name) == (VIDEO_NS, "video"):
-            found.setdefault("videos", []).append(_video(child))
-        elif (space, name) == (NEWS_NS, "news"):
-            found.setdefault("news", _news(child))
+    for child in url.children:
+        match child.namespace, child.name:
+            case (space, "link") if space == XHTML_NS:
+                if child.attributes.get("rel") == "alternate" and "hreflang" in child.attributes:
+                    link = {name: child.attributes.get(name, "") for name in ("hreflang", "href")}
+                    found.setdefault("alternates", []).append(link)
+            case (space, "image") if space == IMAGE_NS:
+                image = {field.name: _text(field) for field in child.children}
+                found.setdefault("images", []).append(image["loc"] if image.keys() == {"loc"} else image)
+            case (space, "video") if space == VIDEO_NS:
+                found.setdefault("videos", []).append(_video(child))
+            case (space, "news") if space == NEWS_NS:
+                found.setdefault("news", _news(child))
     return found
 
 
-def _video(video: etree._Element) -> dict[str, Any]:
+def _video(video: Element) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for _, name, field in _children(video):
-        text = _text(field)
+    for field in video.children:
+        name, text = field.name, _text(field)
         match name:
             case "tag":
                 found.setdefault("tag", []).append(text)
             case "restriction" | "platform":
                 codes = "countries" if name == "restriction" else "platforms"
-                found.setdefault(name, {"relationship": field.get("relationship"), codes: text})
-            case "uploader" if (info := field.get("info")) is not None:
+                found.setdefault(name, {"relationship": field.attributes.get("relationship"), codes: text})
+            case "uploader" if (info := field.attributes.get("info")) is not None:
                 found.setdefault(name, {"name": text, "info": info.strip()})
             case _:
                 found.setdefault(name, text)
     return found
 
 
-def _news(news: etree._Element) -> dict[str, Any]:
+def _news(news: Element) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for _, name, field in _children(news):
-        parts = {part: _text(each) for _, part, each in _children(field)}
-        found.setdefault(name, parts if name == "publication" else _text(field))
+    for field in news.children:
+        parts = {part.name: _text(part) for part in field.children}
+        found.setdefault(field.name, parts if field.name == "publication" else _text(field))
     return found
 
 
-def _children(element: etree._Element) -> Iterator[tuple[str | None, str, etree._Element]]:
-    """Namespace, name and element of each child that is an element."""
-    for child in element.iterchildren("*"):
-        name = etree.QName(child)
-        yield name.namespace, name.localname, child
-
-
-def _text(element: etree._Element) -> str:
-    return "".join(map(str, element.itertext())).strip(" \t\r\n")
+def _text(element: Element) -> str:
+    return element.text.strip(" \t\r\n")

@@ -13,7 +13,7 @@ from lxml import etree
 
 from sitemap_store.errors import SitemapdError
 from sitemap_store.model.protocol import CURRENT, SITEMAP_NS
-from sitemap_store.reading.extensions import NAMESPACES, read_ext
+from sitemap_store.reading.extensions import NAMESPACES, parsed, read_ext
 from sitemap_store.shards.compression import TooLarge, gunzip_bytes
 
 _NS = f"{{{SITEMAP_NS}}}"
@@ -59,7 +59,7 @@ def read_urlset(data: bytes) -> Iterator[ReadUrl]:
             _text(item, "lastmod"),
             _text(item, "changefreq"),
             _text(item, "priority"),
-            read_ext(item) if extended else _NONE,
+            read_ext(parsed(item)) if extended else _NONE,
         )
 
 

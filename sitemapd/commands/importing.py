@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sitemap_store.model.events import Event
     from sitemapd.build import Parts
     from sitemapd.importing.collected import Collected
-    from sitemapd.importing.intake import Intake
+    from sitemapd.importing.importer import Importer
     from sitemapd.importing.report import Report
 
 
@@ -61,7 +61,7 @@ def import_(
     """
     from sitemap_store.model.wire import check_source
     from sitemapd.importing.collected import Collected
-    from sitemapd.importing.intake import Intake
+    from sitemapd.importing.importer import Importer
     from sitemapd.importing.report import Report
 
     if source:
@@ -76,11 +76,11 @@ def import_(
     parts, name = context.parts, context.site_name
     store, report = parts.store(name), Report()
     with Collected(source) as collected, progress_bar(hidden=as_json) as progress:
-        intake = Intake(store.site, store.now(), collected, report, same_site=same_site, by_file=sections)
+        importer = Importer(store.site, store.now(), collected, report, same_site=same_site, by_file=sections)
         if is_url:
-            _read_url(intake, target, progress, allow_private=allow_private, same_site=same_site)
+            _read_url(importer, target, progress, allow_private=allow_private, same_site=same_site)
         else:
-            _read_path(intake, Path(target), progress)
+            _read_path(importer, Path(target), progress)
         if report.files == 0 and not report.count("lost"):
             raise SitemapdError(f"{target} has no sitemap: name the folder that has one, or its file.")
         collected.compare(store.listing())
@@ -96,14 +96,14 @@ def import_(
         sys.exit(1)
 
 
-def _read_path(intake: Intake, path: Path, progress: Progress) -> None:
+def _read_path(importer: Importer, path: Path, progress: Progress) -> None:
     from sitemapd.importing.walk import import_folder
 
     task = progress.add_task(str(path), total=None)
     folder, file = (path, None) if path.is_dir() else (path.parent, path)
     try:
         import_folder(
-            intake, folder, file, lambda each: progress.update(task, description=str(each), advance=1)
+            importer, folder, file, lambda each: progress.update(task, description=str(each), advance=1)
         )
     except OSError as error:
         raise SitemapdError(
@@ -112,7 +112,9 @@ def _read_path(intake: Intake, path: Path, progress: Progress) -> None:
         ) from error
 
 
-def _read_url(intake: Intake, url: str, progress: Progress, *, allow_private: bool, same_site: bool) -> None:
+def _read_url(
+    importer: Importer, url: str, progress: Progress, *, allow_private: bool, same_site: bool
+) -> None:
     from sitemapd.fetch import Fetcher
     from sitemapd.importing.walk import import_url
 
@@ -120,7 +122,7 @@ def _read_url(intake: Intake, url: str, progress: Progress, *, allow_private: bo
     with tempfile.TemporaryDirectory(prefix="sitemapd-import-") as folder:
         try:
             import_url(
-                intake,
+                importer,
                 url,
                 Fetcher(Path(folder), allow_private=allow_private),
                 same_site=same_site,

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from html import unescape
 from html.entities import html5
 from itertools import chain, islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sitemap_store.check.content import Broken, Content
 from sitemap_store.check.markup import Markup, Node
 from sitemap_store.model.protocol import CURRENT, SITEMAP_NS
+from sitemap_store.reading.extensions import is_extension, read_ext
 
 FALLBACK: Final = "windows-1252"
 """How bytes are read that are no UTF-8."""
@@ -58,9 +59,11 @@ class Item(NamedTuple):
     changefreq: str = ""
     priority: str = ""
     others: tuple[str, ...] = ()
-    """The names of its other elements: extensions, and what is none of the protocol's."""
+    """The names of its elements that are neither the protocol's nor an extension's."""
     is_sitemap: bool = False
     """Whether an index lists it."""
+    ext: Mapping[str, Any] | None = None
+    """Its extensions as an event's `ext` would have them, unchecked; None for none."""
 
 
 def read_items(content: Content, note: Note) -> Iterator[Item]:
@@ -172,8 +175,11 @@ def _items(nodes: Iterable[Node], root: Node | None) -> Iterator[Item]:
 def _item(node: Node, namespace: str) -> Item:
     values: dict[str, str] = {}
     others: list[str] = []
+    is_extended = False
     for child in node.children:
-        if child.namespace not in (namespace, SITEMAP_NS, ""):
+        if is_extension(child):
+            is_extended = True
+        elif child.namespace not in (namespace, SITEMAP_NS, ""):
             others.append(child.name)
         elif child.name in _FIELDS:
             if text := child.text.strip():
@@ -188,6 +194,7 @@ def _item(node: Node, namespace: str) -> Item:
         get("priority", ""),
         tuple(others),
         node.name == "sitemap",
+        read_ext(node) if is_extended else None,
     )
 
 

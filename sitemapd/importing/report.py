@@ -57,7 +57,10 @@ REASONS: Final[Mapping[str, Reason]] = MappingProxyType(
         "changefreq": Reason("changed", "changefreqs that were left out: none of the seven words"),
         "priority-form": Reason("changed", "priorities that were rounded to tenths"),
         "priority": Reason("changed", "priorities that were left out: not within 0.0 to 1.0"),
-        "extension": Reason("changed", "extensions and other elements that are not carried yet"),
+        "extension": Reason(
+            "changed", "extensions, or parts of them, that break a rule or are news no more: left out"
+        ),
+        "element": Reason("changed", "elements of neither the protocol nor an extension: left out"),
         "no-loc": Reason("skipped", "entries without a URL"),
         "variant": Reason("skipped", "URLs with another scheme or www: --same-site takes them"),
         "location": Reason("skipped", "URLs outside the folder or the host of base_url"),

@@ -17,34 +17,37 @@ from sitemap_store.errors import Refused
 from sitemap_store.model.protocol import CURRENT
 from sitemapd.crawl import DEPTH, Listed, follow
 from sitemapd.fetch import Answer, Fetcher
-from sitemapd.importing.intake import Intake
+from sitemapd.importing.importer import Importer
 
 
 def import_folder(
-    intake: Intake, root: Path, file: Path | None = None, done: Callable[[Path], None] = lambda _: None
+    importer: Importer, root: Path, file: Path | None = None, done: Callable[[Path], None] = lambda _: None
 ) -> None:
     """Read the sitemaps below a folder, or one file and, if it is an index, what it lists.
 
     Where there is an index, only listed files are read, as crawlers do. An address stands for the file with
-    its path, whatever its host. `done` is called after each file. Raises OSError, and as `Intake.read` does.
+    its path, whatever its host. `done` is called after each file. Raises OSError, and as
+    `Importer.read` does.
     """
     files = [file] if file is not None else sorted(find_sitemaps(root), key=_natural)
     robots = root / "robots.txt"
     text = read_robots(robots) if file is None and robots.is_file() else ""
     indexes = [path for path in files if is_index(path)]
     base = infer_base(root, files, indexes, text) or UNKNOWN
-    _Folder(intake, root, base, done).run(files, indexes, sorted(Robots(text, origin_of(base), "").addresses))
+    _Folder(importer, root, base, done).run(
+        files, indexes, sorted(Robots(text, origin_of(base), "").addresses)
+    )
 
 
 class _Folder:
-    def __init__(self, intake: Intake, root: Path, base: str, done: Callable[[Path], None]) -> None:
-        self._intake = intake
+    def __init__(self, importer: Importer, root: Path, base: str, done: Callable[[Path], None]) -> None:
+        self._importer = importer
         self._root = root
         self._base = base
         self._done = done
 
     def run(self, files: Sequence[Path], indexes: Sequence[Path], listed: Sequence[str]) -> None:
-        report = self._intake.report
+        report = self._importer.report
         roots = [*self._files(listed), *(self._top(indexes) or (() if listed else files))]
         todo: deque[tuple[Path, int]] = deque()
         seen: set[Path] = set()
@@ -61,7 +64,7 @@ class _Folder:
         add(roots, 0)
         while todo:
             path, depth = todo.popleft()
-            addresses = self._intake.read(
+            addresses = self._importer.read(
                 Content(path), str(path), address_of(self._base, self._root, path), depth=depth
             )
             if depth == DEPTH and addresses:
@@ -86,7 +89,7 @@ class _Folder:
         for address in addresses:
             path = self._file(address)
             if path is None:
-                self._intake.report.add("absent", address)
+                self._importer.report.add("absent", address)
             else:
                 yield path
 
@@ -100,38 +103,38 @@ class _Folder:
 
 
 def import_url(
-    intake: Intake,
+    importer: Importer,
     url: str,
     fetcher: Fetcher,
     *,
     same_site: bool = False,
     done: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Read what is published at a URL. Raises what `follow` and `Intake.read` do."""
+    """Read what is published at a URL. Raises what `follow` and `Importer.read` do."""
     if same_site:
         address = normal_form(url)
         scheme, _, rest = address.partition("://")
         other = rest.removeprefix("www.") if rest.startswith("www.") else f"www.{rest}"
         fetcher.allow(f"{scheme}://{other}")
-    follow(_Visitor(intake), url, fetcher, done)
+    follow(_Visitor(importer), url, fetcher, done)
 
 
 class _Visitor:
-    def __init__(self, intake: Intake) -> None:
-        self._intake = intake
+    def __init__(self, importer: Importer) -> None:
+        self._importer = importer
 
     def robots(self, robots: Robots, origin: str) -> None:
         """What it lists, `follow` reads."""
 
     def sitemap(self, listed: Listed, answer: Answer) -> Iterable[str]:
-        intake, address = self._intake, listed.address
+        importer, address = self._importer, listed.address
         depth = listed.depth
         try:
-            addresses = intake.read(Content(answer.path), address, answer.address, depth=depth)
+            addresses = importer.read(Content(answer.path), address, answer.address, depth=depth)
         finally:
             answer.path.unlink()
         if depth == DEPTH and addresses:
-            intake.report.add("too-deep", address)
+            importer.report.add("too-deep", address)
         found = []
         for each in addresses:
             try:
@@ -141,11 +144,11 @@ class _Visitor:
         return found
 
     def absent(self, address: str) -> None:
-        self._intake.report.add("absent", address)
+        self._importer.report.add("absent", address)
 
     def failed(self, code: str, address: str, value: str, detail: str) -> None:
         shown = value or detail
-        self._intake.report.add(code, f"{address} ({shown})" if shown else address)
+        self._importer.report.add(code, f"{address} ({shown})" if shown else address)
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

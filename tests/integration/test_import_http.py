@@ -17,7 +17,7 @@ from sitemap_store.model.site import Site
 from sitemap_store.model.urls import UrlRules
 from sitemapd.fetch import Fetcher
 from sitemapd.importing.collected import Collected
-from sitemapd.importing.intake import Intake
+from sitemapd.importing.importer import Importer
 from sitemapd.importing.report import Report
 from sitemapd.importing.walk import import_url
 from tests.check_trees import BASE, NOW, index, url, urlset
@@ -31,7 +31,7 @@ def server() -> Iterator[Server]:
         yield server
 
 
-class Importer:
+class Importing:
     """Imports from a server into a site of the server's address."""
 
     def __init__(self, server: Server, folder: Path) -> None:
@@ -44,8 +44,8 @@ class Importer:
         base = self._server.base
         site = Site(name="shop", rules=UrlRules(base=base), sections=Sections(()))
         with Collected("") as collected:
-            intake = Intake(site, NOW, collected, self.report)
-            import_url(intake, address, Fetcher(self._folder), same_site=same_site)
+            importer = Importer(site, NOW, collected, self.report)
+            import_url(importer, address, Fetcher(self._folder), same_site=same_site)
             return [event.loc.removeprefix(base) for event in collected.events("")]
 
     @property
@@ -56,12 +56,12 @@ class Importer:
 
 
 @pytest.fixture
-def importer(server: Server, tmp_path: Path) -> Importer:
+def importer(server: Server, tmp_path: Path) -> Importing:
     """Give an importer from the server."""
-    return Importer(server, tmp_path)
+    return Importing(server, tmp_path)
 
 
-def test_a_site_is_read_from_robots_txt_on(server: Server, importer: Importer, tmp_path: Path) -> None:
+def test_a_site_is_read_from_robots_txt_on(server: Server, importer: Importing, tmp_path: Path) -> None:
     """Redirects, Content-Encoding, gzip by content, text, a feed; each once; nothing is left on the disk."""
     server.put(
         "/robots.txt", f"Sitemap: {BASE}index.php?page=1\nSitemap: {BASE}feed\n", Content_Type="text/plain"
@@ -84,7 +84,7 @@ def test_a_site_is_read_from_robots_txt_on(server: Server, importer: Importer, t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_does_not_come_is_reported_and_the_rest_is_read(server: Server, importer: Importer) -> None:
+def test_what_does_not_come_is_reported_and_the_rest_is_read(server: Server, importer: Importing) -> None:
     """404, 500, an error page with status 200, a foreign host, a cut-off answer, no URL at all."""
     server.put(
         "/sitemap.xml",
@@ -122,7 +122,7 @@ def test_what_does_not_come_is_reported_and_the_rest_is_read(server: Server, imp
     }
 
 
-def test_a_busy_server_is_asked_again_when_it_says(server: Server, importer: Importer) -> None:
+def test_a_busy_server_is_asked_again_when_it_says(server: Server, importer: Importing) -> None:
     """Retry-After as an HTTP date; one that is too far away ends in the report."""
     answers: dict[str, list[str]] = {
         "/a.xml": [formatdate(0, usegmt=True)],
@@ -147,7 +147,7 @@ def test_a_busy_server_is_asked_again_when_it_says(server: Server, importer: Imp
     assert server.asked.count("/b.xml") == 1
 
 
-def test_an_index_in_an_index_is_followed_to_a_depth_of_three(server: Server, importer: Importer) -> None:
+def test_an_index_in_an_index_is_followed_to_a_depth_of_three(server: Server, importer: Importing) -> None:
     """Deeper files are named by the index that lists them."""
     for depth in range(5):
         server.put(f"/{depth}.xml", index(f"{depth + 1}.xml", f"{depth}-urls.xml"))
@@ -170,8 +170,8 @@ def test_www_may_be_asked_where_both_are_one_site(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("sitemapd.importing.walk.follow", follow)
     site = Site(name="shop", rules=UrlRules(base="https://example.com/"), sections=Sections(()))
     with Collected("") as collected:
-        intake = Intake(site, NOW, collected, Report())
+        importer = Importer(site, NOW, collected, Report())
         for address in ("https://example.com/", "https://www.example.com/"):
             for same_site in (False, True):
-                import_url(intake, address, Fetcher(tmp_path), same_site=same_site)
+                import_url(importer, address, Fetcher(tmp_path), same_site=same_site)
     assert allowed == [set(), {"www.example.com"}, set(), {"example.com"}]

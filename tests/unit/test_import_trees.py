@@ -20,7 +20,7 @@ from sitemap_store.model.sections import SectionRule, Sections
 from sitemap_store.model.site import Site
 from sitemap_store.model.urls import UrlRules
 from sitemapd.importing.collected import Collected, Row
-from sitemapd.importing.intake import SECTIONS_MAX, Intake, section_name
+from sitemapd.importing.importer import SECTIONS_MAX, Importer, section_name
 from sitemapd.importing.reader import Item, read_items, without_entities
 from sitemapd.importing.report import EXAMPLES, REASONS, Report
 from sitemapd.importing.walk import import_folder
@@ -52,8 +52,8 @@ def import_tree(
     site = site or Site(name="shop", rules=UrlRules(base=BASE), sections=Sections(()))
     with Collected("") as collected:
         report = Report()
-        intake = Intake(site, NOW, collected, report, same_site=same_site)
-        import_folder(intake, tree, tree / file if file else None)
+        importer = Importer(site, NOW, collected, report, same_site=same_site)
+        import_folder(importer, tree, tree / file if file else None)
         urls = [" ".join(filter(None, _shown(event))) for event in collected.events("")]
         left = sum(collected.states().values())
     assert left == len(urls) <= report.urls - report.count("skipped")
@@ -62,7 +62,7 @@ def import_tree(
 
 def _shown(event: Event) -> tuple[str | None, ...]:
     assert event.at == 0
-    return event.loc.removeprefix(BASE), event.lastmod, event.changefreq, event.priority
+    return event.loc.removeprefix(BASE), event.lastmod, event.changefreq, event.priority, event.ext
 
 
 @dataclass(kw_only=True)
@@ -126,8 +126,8 @@ EXPECTED: Final = {
     "extensions": Expected(
         files=1,
         read=2,
-        urls=["a", "b"],
-        reasons={"extension": 4},
+        urls=['a {"images":["https://shop.example.com/a.jpg","https://shop.example.com/b.jpg"]}', "b"],
+        reasons={"extension": 1, "element": 1},
     ),
     "feeds": Expected(
         files=2,
@@ -332,7 +332,7 @@ def test_more_urls_than_a_file_may_hold_are_all_read(tmp_path: Path) -> None:
 
 def test_an_import_ends_at_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes after is not read, and each file that it concerns is named."""
-    monkeypatch.setattr("sitemapd.importing.intake.URLS_MAX", 2)
+    monkeypatch.setattr("sitemapd.importing.importer.URLS_MAX", 2)
     imported = import_tree(TREES / "repeated")
     assert imported.urls == ["a 2025-01-01", "b 2025-03-01"]
     assert imported.reasons == {"too-many": 3}
@@ -416,7 +416,7 @@ def test_files_become_sections_unless_a_pattern_holds_the_url(tmp_path: Path) ->
     (tmp_path / "sitemap-products-2.xml").write_text(urlset(rows.replace("1", "2")))
     (tmp_path / "sitemap.xml").write_text(urlset(rows.replace("1", "3")))
     with Collected("") as collected:
-        import_folder(Intake(site, NOW, collected, Report(), by_file=True), tmp_path)
+        import_folder(Importer(site, NOW, collected, Report(), by_file=True), tmp_path)
         assert collected.sections() == {"products": 2, "blog": 3, "pages": 1}
 
 
@@ -427,7 +427,7 @@ def test_too_many_sections_are_refused(tmp_path: Path) -> None:
         (tmp_path / f"sitemap-{name}.xml").write_text(urlset(f"<url><loc>{BASE}{name}</loc></url>"))
     site = Site(name="shop", rules=UrlRules(base=BASE), sections=Sections(()))
     with Collected("") as collected, pytest.raises(SitemapdError, match="leave out --sections"):
-        import_folder(Intake(site, NOW, collected, Report(), by_file=True), tmp_path)
+        import_folder(Importer(site, NOW, collected, Report(), by_file=True), tmp_path)
 
 
 def test_what_the_site_has_is_not_sent() -> None:

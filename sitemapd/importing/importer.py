@@ -12,6 +12,8 @@ from urllib.parse import unquote, urlsplit
 from sitemap_store.check.content import Broken, Content
 from sitemap_store.errors import BadSetting, Refused, SitemapdError
 from sitemap_store.model.dates import is_full
+from sitemap_store.model.extensions import canonical, read_extensions
+from sitemap_store.model.extensions.page import Page
 from sitemap_store.model.protocol import CHANGEFREQS, CURRENT
 from sitemap_store.model.sections import Sections
 from sitemap_store.model.site import Site
@@ -39,7 +41,7 @@ _GENERAL: Final = re.compile(r"(?<![a-z])(?:wp-)?(?:site-?maps?|index)(?:-?index
 _NOT_IN_SECTION: Final = re.compile(r"[^a-z0-9_]+")
 
 
-class Intake:
+class Importer:
     """Reads files one by one into `collected`, and reports what it had to change or leave out.
 
     `same_site` takes other schemes, and the host with or without www, for the site's own. `by_file` gives the
@@ -137,7 +139,7 @@ class Intake:
 
     def _row(self, item: Item, name: str) -> Row | None:
         """The checked entry; None, and reported, when it breaks a rule that nothing can be done about."""
-        loc, lastmod, changefreq, priority, others, _ = item
+        loc, lastmod, changefreq, priority, others, _, written = item
         if not loc:
             self.report.add("no-loc", name)
             return None
@@ -171,10 +173,20 @@ class Intake:
         if event.lastmod != given.get("lastmod"):
             code = "lastmod-form" if event.lastmod else "lastmod"
             changes[code] = f"{lastmod} is {event.lastmod}" if event.lastmod else lastmod
-        for code, text in (*changes.items(), *(("extension", other) for other in others)):
+        page = Page(
+            loc=event.loc,
+            now=self._now,
+            zone=self._site.assume_timezone,
+            title_max=self._site.limits.video_title_max,
+        )
+        ext = canonical(read_extensions(written, page)) if written else ""
+        left_out = [
+            *(("element", other) for other in others),
+            *(("extension", text) for text in page.warnings),
+        ]
+        for code, text in (*changes.items(), *left_out):
             self.report.add(code, text if code in _OF_THE_URL else f"{event.loc}: {text}")
-        fields = event.lastmod or "", event.changefreq or "", event.priority or "", event.ext or ""
-        return Row(event.loc, *fields, "")
+        return Row(event.loc, event.lastmod or "", event.changefreq or "", event.priority or "", ext, "")
 
     def _mended(self, refused: Refused, given: dict[str, Any]) -> tuple[str, str] | None:
         """Change or leave out what a rule refuses; the reason with an example. None: nothing can be done."""
