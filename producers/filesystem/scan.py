@@ -89,26 +89,35 @@ class Scanner:
         """
         self.check_root()
         self._flush_scan()
-        sent = 0
-        batch: Changes = {}
-        covered: set[bytes] = set()
-        for path in sorted(paths):  # a folder comes before what is in it
-            if covered and not covered.isdisjoint(upwards(path)):
-                continue
-            folder, name = split(path)
-            if self._visited is not None and not self._knows_rules and folder not in self._visited:
-                continue  # the scan that is under way comes there, and knows then what the folders above say
-            if not name:
-                sent += self._subtree(folder) if self._tree.unlock(folder) else 0
-            elif self._tree.concerns_others(folder, name):
+        # A folder that the scan under way has not come to is left to it: it knows then what those above say.
+        comes = self._visited if not self._knows_rules else None
+        ordered = [path for path in sorted(paths) if comes is None or split(path)[0] in comes]
+        # First what concerns whole folders: no file is read by rules that have changed, and none is read
+        # twice, since what was read first would be remembered last.
+        sent, covered = 0, set[bytes]()
+        for folder in sorted(self._whole_folders(ordered)):
+            if covered.isdisjoint(upwards(folder)):
                 sent += self._subtree(folder)
                 covered.add(folder)
-            elif self._scan_path(folder, name, batch):
+        batch: Changes = {}
+        for path in ordered:
+            folder, name = split(path)
+            if not name or not covered.isdisjoint(upwards(path)):
+                continue
+            if self._scan_path(folder, name, batch):
                 sent += self._subtree(path)
-                covered.add(path)
+                covered.add(path)  # it comes before what is in it
             if len(batch) >= CHUNK:
                 sent += self._send(batch)
         return sent + self._send(batch)
+
+    def _whole_folders(self, paths: Iterable[bytes]) -> set[bytes]:
+        """The folders that have to be looked at with all that is in them."""
+        found = set()
+        for folder, name in map(split, paths):
+            if self._tree.concerns_others(folder, name) if name else self._tree.unlock(folder):
+                found.add(folder)
+        return found
 
     def _scan_path(self, folder: bytes, name: bytes, batch: Changes) -> bool:
         """Compare the file of one name with the cache; True when the name is a folder."""

@@ -212,3 +212,30 @@ def test_what_a_look_finds_during_a_scan_stays(world: World, change: str) -> Non
         "moved": {"b/three": "2026-01-01"},
     }
     assert found == {**first[change], "b/two": "2026-01-01"}
+
+
+@pytest.mark.parametrize("first", ["1-one.md", "10/one.md", "Z.md"])
+def test_a_file_that_comes_before_what_changes_its_folder_is_looked_at_once_more(
+    world: World, first: str
+) -> None:
+    """In the order of their names it was read by the old rules: that is not what stays known of it."""
+    page, rules = world.write(f"a/{first}", "one"), world.write("a/_index.md", DRAFTS)
+    url = f"a/{first.removesuffix('.md')}"
+    with scanner_of(world, generator="hugo") as scanner:
+        scanner.scan(send=True, between=lambda: None)
+        assert url not in world.urls()
+        changed = [f"a/{first}".encode(), b"a/_index.md"]
+        page.write_text("other")
+        rules.write_text("---\ndraft: false\n---\n")
+        scanner.look(changed)
+        assert url in world.urls()
+        page.write_text("---\ndraft: true\n---\n")
+        scanner.look(changed[:1])
+        assert url not in world.urls()
+        page.write_text("one")
+        scanner.look(changed[:1])
+        assert url in world.urls()
+        page.write_text("another")
+        rules.write_text(DRAFTS)
+        scanner.look(changed)
+        assert url not in world.urls()
