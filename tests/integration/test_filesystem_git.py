@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from producers.filesystem.cache import Cache, row_of
+from producers.filesystem.cache import Cache, Row
 from producers.filesystem.git import GitDates, GitError
 from producers.guard import Guard
 from producers.runner import SourceState
@@ -210,7 +210,7 @@ def test_files_whose_date_changed_are_named(repository: Repository) -> None:
     repository.commit("a", "b", "c")
     names = (b"a", b"b", b"c", b"untracked")
     repository.cache.put(
-        row_of((b"", name, *[0] * 4, b"", *[""] * 4, 0, "", "", 0, 0, 0, 0)) for name in names
+        Row(b"", name, 0, 0, 0, 0, b"", "", "", "", "", 0, "", "", 0, 0, 0) for name in names
     )
     assert sorted(repository.commits().refresh()) == [(b"", b"a"), (b"", b"b"), (b"", b"c")]
     repository.commit("a")

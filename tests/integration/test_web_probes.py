@@ -50,10 +50,10 @@ def busy() -> Iterator[Busy]:
 
 
 @pytest.fixture
-def probes(redis_server: RedisServer, redis_url: str, tmp_path: Path, busy: Busy) -> Iterator[Web]:
+def probes(redis_server: RedisServer, each_redis_url: str, tmp_path: Path, busy: Busy) -> Iterator[Web]:
     """Give the probes of a server whose other loop is held up by a client."""
     site = {"base_url": BASE, "output": str(tmp_path / "public"), "fsync": False}
-    parts = build(settings(redis_url=redis_url, probes="127.0.0.1:0", sites={"shop": site}))
+    parts = build(settings(redis_url=each_redis_url, probes="127.0.0.1:0", sites={"shop": site}))
     with ExitStack() as stack:
         client = stack.enter_context(redis_server.client())
         publish(World(client, parts.sites["shop"], tmp_path / "public"), added("page"))
